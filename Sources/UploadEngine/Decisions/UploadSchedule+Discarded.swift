@@ -45,6 +45,7 @@ extension UploadSchedule {
 
   /// A session that could not be ended is tried again for as long as the server may have it, after pauses that grow.
   mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
+    guard !session.isKept else { return }
     if case .refused(let failure) = outcome {
       switch policy.verdict(on: failure.kind, attempts: 1) {
       case .pauseDestination, .waitOut, .pauseFile, .waitForRoom, .retryStep:
@@ -87,7 +88,15 @@ extension UploadSchedule {
   mutating func keepSession(_ id: String) {
     let count = discarded.count
     discarded.removeAll { $0.session.id == id }
-    guard inheritedDiscarded.removeValue(forKey: id) != nil || discarded.count < count else { return }
+    var isKnown = inheritedDiscarded.removeValue(forKey: id) != nil || discarded.count < count
+    for (request, underway) in requests {
+      guard case .abort(var session) = underway.purpose, session.session.id == id, !session.isKept else { continue }
+      session.isKept = true
+      requests[request]?.purpose = .abort(session)
+      actions.append(.cancel(request))
+      isKnown = true
+    }
+    guard isKnown else { return }
     actions.append(.forgetDiscarded(id))
   }
 

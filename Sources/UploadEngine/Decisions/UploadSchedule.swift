@@ -128,6 +128,8 @@ public struct UploadSchedule: Sendable {
     var due: MonotonicTime
     /// How often it could not be ended; from then on not before.
     var attempts = 0
+    /// A file has parts of it again: what the server did not do is not asked for once more.
+    var isKept = false
 
     init(session: SessionIdentity, of origin: DiscardedSession, due: MonotonicTime) {
       self.session = session

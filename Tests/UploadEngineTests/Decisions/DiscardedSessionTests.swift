@@ -131,6 +131,21 @@ import Testing
     #expect(!harness.sent.contains { $0.order.isAbort } && forgotten(harness) == ["s"])
   }
 
+  /// Found by reading: an end that was on its way when the file came back was tried again, and took the parts.
+  @Test(.promises("S72b"), arguments: [StepFailure.Kind.busy, .transport(.cancelled)])
+  func aFileThatIsPutBack_keepsAnUploadWhoseEndTheServerDidNotTake(kind: StepFailure.Kind) {
+    var harness = ScheduleHarness(owner: Self.here)
+    harness.handle(.scanEnded)
+    harness.apply { $0.discard(SessionIdentity(id: "s", nonce: []), of: Self.here, at: $1) }
+    harness.advance(by: .seconds(600))
+    #expect(harness.sent.contains { $0.order.isAbort } && forgotten(harness).isEmpty)
+    harness.apply { schedule, _ in schedule.keepSession("s") }
+    harness.answer(.refused(StepFailure(kind, "no"))) { $0.isAbort }
+    harness.advance(by: .seconds(7200))
+    #expect(!harness.sent.contains { $0.order.isAbort } && forgotten(harness) == ["s"])
+    #expect(harness.schedule.discarded.isEmpty)
+  }
+
   /// Found by reading: another server had, under a short id, somebody else's upload.
   @Test func theSessionsOfAnotherAddress_areLeftToIt() {
     let elsewhere = session("elsewhere", owner: SessionOwner(address: "https://there", credentialMark: nil))
