@@ -78,7 +78,8 @@ extension UploadSchedule {
     }
     keepDelivered(entry, of: file)
     file.progress.delivered = contentToCompare(file, with: entry, otherwise: .rest)
-    if file.progress.delivered == nil { isRest(&file, of: entry, at: now) }
+    // What cannot be compared may be whole: it stays here.
+    if file.progress.delivered == nil { failAsRest(&file, of: entry, isCompared: false, at: now) }
   }
 
   /// As above, of a capture of which nothing was given up, as far as the catalog knows: a power cut before the copy may have left zeros, or

@@ -6,6 +6,7 @@ struct KnownContent: Sendable {
   var phase: FileUpload.Phase?
   var receipt: Receipt?
   var publishedPaths: [RelativePath] = []
+  var seal: ContentSeal?
   /// Of a file of an earlier run that the scan has not come to, or that the spool cannot say yet what it is like.
   var entry: CatalogEntry?
 }
@@ -33,7 +34,8 @@ extension UploadSchedule {
       return true
     }
     guard var file = files[id] else { return false }
-    let known = KnownContent(phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths)
+    let known = KnownContent(
+      phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths, seal: file.progress.seal)
     switch file.phase {
     case .complete, .finishing, .interrupted, .failed, .cancelled: file.phase = .writing
     case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
@@ -56,7 +58,12 @@ extension UploadSchedule {
       contentsToChange[id] = nil
       unconfirmed[id] = entry
       files[id]?.phase = phase
-      if phase == .ready, files[id]?.progress.delivered != nil { makeReady(id, at: now) }
+      if case .waiting(let until) = phase {
+        // Its time may have come meanwhile, and went by.
+        deadlines.insert(.file(id), at: until)
+      } else if phase == .ready, files[id]?.progress.delivered != nil {
+        makeReady(id, at: now)
+      }
       actions.append(.record(id))
       return
     }
@@ -70,6 +77,7 @@ extension UploadSchedule {
     if file.phase == .writing, let phase = known.phase { file.phase = phase == .complete ? .finishing : phase }
     file.receipt = known.receipt
     file.publishedPaths = known.publishedPaths
+    file.progress.seal = known.seal
     files[id] = file
     actions.append(.record(id))
     actions.append(.showStatus(id))

@@ -154,6 +154,11 @@ extension UploadSchedule {
   mutating func chunkIsReleased(_ id: FileID, _ index: Int, at now: Moment) {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.mayLackParts = true
+    // What is to be compared is read here: what a server has proves nothing of it.
+    if file.progress.delivered != nil {
+      transfer.set(.pending, at: index)
+      return failForGood(id, releasedPartMissing(of: file, at: now), at: now)
+    }
     let held = file.session?.held
     let told = file.session?.trustsServer == true ? held?.reportedDigest(of: index) : nil
     if let digest = held?.acknowledged[index] ?? told {
@@ -225,17 +230,20 @@ extension UploadSchedule {
         + "read at the start. Everything is kept: look after the spool's disk and mount again.", at: now)
   }
 
-  /// It is not what was delivered.
-  func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
+  /// It is not what was delivered, or cannot be compared with that.
+  func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, isCompared: Bool = true, at now: Moment) {
     file.mayLackParts = true
     file.phase = .failed
+    let name = entry.receipt?.name ?? String(describing: entry.path)
+    let reason =
+      isCompared
+      ? "The disk was full and parts of the file were given up; the whole of it was delivered as \(name), and stays there. This is what "
+        + "a copy of the spool without extended attributes has of it, with zeros in their place, so that nothing of it is sent."
+      : "The whole of the file was delivered as \(name), and stays there. In this copy of the spool without extended attributes it cannot "
+        + "be told whether parts of it are missing, because an earlier version did not record how it was sent; nothing of it is sent."
     file.lastFailure = FileStatus.Failure(
       code: "released-part-lost",
-      message:
-        "The disk was full and parts of the file were given up; the whole of it was delivered as "
-        + "\(entry.receipt?.name ?? String(describing: entry.path)), and stays there. This is what a copy of the spool without extended "
-        + "attributes has of it, with zeros in their place, so that nothing of it is sent. Remove it; if it is another recording, "
-        + "copy it into the mount anew.", at: now)
+      message: reason + " Remove it; if it is another recording, copy it into the mount anew.", at: now)
   }
 
   /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.

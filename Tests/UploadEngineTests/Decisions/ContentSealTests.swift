@@ -96,6 +96,16 @@ import Testing
     Self.expectHeld(harness, remains.file.id)
   }
 
+  /// Found by reading: a change that a disk refused took it, and after a power cut the file was held.
+  @Test(.promises("S40q")) func aChangeThatIsRefused_leavesWhatProvesTheContent() throws {
+    let now = ScheduleHarness().now
+    let remains = try Remains { schedule, id in
+      #expect(schedule.contentWillChange(id) && schedule.catalogEntry(of: id)?.seal == nil)
+      schedule.contentStays(id, at: now)
+    }
+    #expect(remains.entry.seal != nil)
+  }
+
   @Test(.promises("S40q"), arguments: [true, false])
   func whatTheServerHasPublished_isDelivered_ifItIsWhatWasClosed(isSame: Bool) throws {
     let remains = try Remains()

@@ -150,6 +150,24 @@ import Testing
     #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
   }
 
+  /// Found by reading: the time came while the change was announced, and the file waited for ever.
+  @Test(.promises("S80a")) func whatWaitsForItsDiskAndStays_isCompared() {
+    var harness = found { $0.modifiedNanoseconds = 1 }
+    #expect(!harness.reads.isEmpty)
+    while !harness.reads.isEmpty {
+      let read = harness.reads.removeFirst()
+      harness.apply { $0.chunkRead(read.id, result: .failed(.system(errno: 5)), at: $1) }
+    }
+    harness.apply { schedule, _ in _ = schedule.contentWillChange(file.id) }
+    harness.advance(by: .seconds(3600))
+    harness.apply { $0.contentStays(file.id, at: $1) }
+    harness.advance(by: .seconds(1))
+    #expect(!harness.reads.isEmpty)
+    harness.answerReads()
+    harness.record()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
+  }
+
   @Test(.promises("S80d")) func whatWasCancelled_staysSoInACopy() {
     var cancelled = entry
     (cancelled.state, cancelled.receipt, cancelled.failureCode) = (.failed, nil, FileUpload.cancelledCode)
@@ -226,6 +244,31 @@ import Testing
     let orders = harness.schedule.takeSpoolOrders()
     #expect(orders.count == 1 && orders.allSatisfy { if case .accept = $0 { true } else { false } })
     #expect(harness.schedule.catalogEntry(of: file.id)?.doubt == nil)
+  }
+
+  /// Found by reading: where it was not known how long the chunks were, the second start removed a whole copy as what was left.
+  @Test(.promises("S40l", "S79j")) func whatCannotBeComparedInACopy_staysThere_alsoAfterTheSecondStart() throws {
+    var limits = ScheduleHarness.standardLimits
+    limits.adaptsChunkBytes = true
+    let sizeBytes = UInt64(UploadConstants.chunkBytesMin) + 1
+    var entry = entry
+    entry.sizeBytes = sizeBytes
+    entry.receipt?.sizeBytes = sizeBytes
+    entry.receipt?.chunkBytes = nil
+    var copy = file
+    (copy.snapshot.sizeBytes, copy.snapshot.inode, copy.snapshot.interruption) = (sizeBytes, 99, .unproven)
+    for _ in 0..<2 {
+      var harness = ScheduleHarness(limits: limits, catalog: [entry])
+      harness.handle(copy.found)
+      harness.handle(.scanEnded)
+      harness.answerReads()
+      harness.record()
+      #expect(harness.sent.isEmpty && harness.schedule.isIdle)
+      #expect(!harness.schedule.takeSpoolOrders().contains { if case .discard = $0 { true } else { false } })
+      let known = try #require(harness.schedule.catalogEntry(of: file.id))
+      #expect(known.receipt == entry.receipt, "it stays known")
+      entry = known
+    }
   }
 
   /// Found by reading: in a copy without times a capture of which the disk had not been known to have it lost its receipt, and `publish` of all
