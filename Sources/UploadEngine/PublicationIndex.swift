@@ -84,8 +84,8 @@ package final class PublicationIndex: Sendable {
     var underWay: OrderedDictionary<HTTPRequestID, [UnderWay]> = [:]
     /// Of these it is not known what became of them, the oldest first.
     var unclear: OrderedDictionary<Name, [EarlierPublication]> = [:]
-    /// What servers said of sessions of before: it was published, and may have been replaced since.
-    var asked: OrderedDictionary<Name, EarlierPublication> = [:]
+    /// What servers said of sessions of before, in the order of the answers: it was published, and may have been replaced since.
+    var asked: OrderedDictionary<Name, [EarlierPublication]> = [:]
     /// Intents of requests that have published nothing, for the catalog to forget.
     var ended: [Int64] = []
     var lastIntent: Int64 = 0
@@ -124,14 +124,14 @@ package final class PublicationIndex: Sendable {
     learnEarlierNames()
     guard mayBeKnown(key) else { return NameRight(ifExists: ifExists) }
     let (noted, asked, others) = state.withLock { state in
-      (state.unsaved[key], state.asked[key], state.open(key))
+      (state.unsaved[key], state.asked[key] ?? [], state.open(key))
     }
     // What is noted is known without the catalog.
     let recorded = try recorded(name, noted == nil ? ifExists : .number)
-    let last = noted?.publication ?? recorded.last(afterAsking: asked)
+    let last = noted?.publication ?? recorded.last(afterAsking: asked)?.publication
     let intents = recorded.intents.filter { $0.number > noted?.intent?.number ?? 0 }.map(\.publication)
     var replaces: [EarlierPublication] = []
-    for publication in [last, asked].compactMap(\.self) + others.reversed() + intents.reversed()
+    for publication in [last].compactMap(\.self) + asked.reversed() + others.reversed() + intents.reversed()
     where replaces.count < Self.publicationsMax && claimant.follows(publication)
       && !replaces.contains(where: publication.isSame)
     {
@@ -259,7 +259,7 @@ package final class PublicationIndex: Sendable {
       state.names.insert(name)
       if sent == nil {
         guard let unclear = state.open(name).last(where: publication.isSameContent) else {
-          state.asked[name] = publication
+          state.asked[name] = ((state.asked[name] ?? []) + [publication]).suffix(Self.publicationsMax)
           if state.asked.count > Self.unclearNamesMax { state.asked.removeFirst() }
           return
         }
@@ -296,8 +296,8 @@ package final class PublicationIndex: Sendable {
             name: String(decoding: $0.key, as: UTF8.self), publication: $0.value.publication, intent: $0.value.intent,
             receiptID: $0.value.receiptID, atMilliseconds: $0.value.atMilliseconds)
         },
-        asked: state.asked.map {
-          PublicationIntent(name: String(decoding: $0.key, as: UTF8.self), publication: $0.value)
+        asked: state.asked.flatMap { name, asked in
+          asked.map { PublicationIntent(name: String(decoding: name, as: UTF8.self), publication: $0) }
         }, ended: state.ended)
     }
   }
@@ -305,11 +305,14 @@ package final class PublicationIndex: Sendable {
   /// The catalog has these.
   func saved(_ notes: PublicationNotes) {
     let saved = Dictionary(notes.published.map { (Name($0.name.utf8), $0.publication) }) { $1 }
-    let asked = Dictionary(notes.asked.map { (Name($0.name.utf8), $0.publication) }) { $1 }
+    let asked = Dictionary(grouping: notes.asked) { Name($0.name.utf8) }
     state.withLock { state in
       // One that came meanwhile stays.
       state.unsaved = state.unsaved.filter { name, noted in saved[name] != noted.publication }
-      state.asked = state.asked.filter { name, publication in asked[name] != publication }
+      for (name, intents) in asked {
+        let others = (state.asked[name] ?? []).filter { known in !intents.contains { $0.publication == known } }
+        state.asked[name] = others.isEmpty ? nil : others
+      }
       state.ended.removeFirst(min(notes.ended.count, state.ended.count))
     }
   }

@@ -39,16 +39,19 @@ struct RecordedPublications: Sendable {
   /// What may have been published as well, the oldest first.
   var intents: [(number: Int64, publication: EarlierPublication)] = []
 
-  /// What is known once a server has said what a session of before had published. That is the last publication if it was not known
-  /// what had become of it; otherwise another one may have replaced it.
-  func last(afterAsking asked: EarlierPublication?) -> EarlierPublication? {
-    guard let asked else { return last }
-    guard let intent = intents.last(where: { asked.isSameContent(as: $0.publication) })?.publication else {
-      return last ?? asked
+  /// What is known once servers have said what sessions of before had published. Of what it was not known of what had become of it, the
+  /// one that was sent last is the last publication, whichever was asked for first; otherwise another one may have replaced it.
+  func last(afterAsking asked: [EarlierPublication]) -> (publication: EarlierPublication, intent: Int64?)? {
+    let sent = asked.compactMap { asked in
+      intents.last { asked.isSameContent(as: $0.publication) }.map { (asked: asked, intent: $0) }
     }
-    var known = asked
+    guard let latest = sent.max(by: { $0.intent.number < $1.intent.number }) else {
+      return (last ?? asked.last).map { ($0, nil) }
+    }
+    var known = latest.asked
+    let intent = latest.intent.publication
     (known.nonce, known.chunkBytes, known.origin) = (intent.nonce, intent.chunkBytes, intent.origin)
-    return known
+    return (known, latest.intent.number)
   }
 }
 
@@ -164,8 +167,10 @@ extension CatalogRows {
   static func note(_ notes: PublicationNotes, _ database: Database) throws {
     for asked in notes.asked {
       let known = try publications(named: asked.name, database)
-      guard let last = known.last(afterAsking: asked.publication), last != known.last else { continue }
-      try note(.init(name: asked.name, publication: last, intent: nil), database)
+      guard let last = known.last(afterAsking: [asked.publication]), last.publication != known.last else { continue }
+      // With it those that were sent before: one of them that is asked for later was replaced by it.
+      let intent = last.intent.map { RecordedIntent(number: $0, isOnly: false, isFirst: false) }
+      try note(.init(name: asked.name, publication: last.publication, intent: intent), database)
     }
     for published in notes.published { try note(published, database) }
     let only = notes.published.compactMap(\.intent).filter(\.isOnly).map(\.number)

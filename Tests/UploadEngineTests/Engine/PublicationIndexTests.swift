@@ -233,6 +233,23 @@ import Testing
 
   /// Regression: of a file that was written again and again the publication that a server had told of was not named among many that were
   /// unclear, and the capture got a number.
+  @Test(
+    "Regression, found by the simulation (receiver-disk, seed 32000008301): the answer that came last counted for the last publication, and the next capture of the path got a number",
+    .promises("DE138a", "DE138g"), arguments: [false, true], [false, true])
+  func ofTwoSessionsThatAreAskedFor_theOneThatWasSentLastIsTheLastPublication(
+    isSavedBetween: Bool, isKilled: Bool
+  ) throws {
+    for number in [1, 2] as [UInt64] { begin(number, publishing: number) }
+    let next = afterAKill
+    for number in [2, 1] as [UInt64] {
+      next.ended(HTTPRequestID(10 - number), Self.receipt(of: Self.publication(number), named: "a"))
+      if isSavedBetween { try save(next) }
+    }
+    if isKilled { try save(next) }
+    let right = try (isKilled ? afterAKill : next).right(to: "a", .number)
+    #expect(right.replaces.first?.fileID == Self.publication(2).fileID, "\(right.replaces.map(\.sizeBytes))")
+  }
+
   @Test(.promises("DE138a", "DE138g")) func whatAServerHasToldOf_isNamedBeforeWhatIsUnclear() throws {
     publish(1)
     for number in 10...30 as ClosedRange<UInt64> {
