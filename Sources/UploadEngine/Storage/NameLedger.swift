@@ -310,8 +310,13 @@ public final class NameLedger: Sendable {
     // Of several that came under the path one after the other the name passes to the one that asks for it next. One capture has it under
     // all of its paths.
     if !file.isEmpty, let owner = try owner(of: name, for: path, database), owner.passes || owner.file == file {
-      try database.cachedStatement(sql: "INSERT OR IGNORE INTO choice (file, path, name) VALUES (?, ?, ?)")
-        .execute(arguments: [file, path, name])
+      // Of a capture without a receipt a new record takes it that it is called as its path: what was sent says it better.
+      try database.cachedStatement(
+        sql: """
+          INSERT INTO choice (file, path, name) VALUES (?1, ?2, ?3) ON CONFLICT (file, path) DO UPDATE
+            SET name = excluded.name WHERE choice.name = choice.path AND ?4
+          """
+      ).execute(arguments: [file, path, name, isNew])
     }
     guard isLearned else { return false }
     if let (unnumbered, number) = NameTemplate.number(in: given) {

@@ -461,6 +461,19 @@ import Testing
     names.stop()
   }
 
+  /// Found by the simulation (templates, seed 32000019052): a capture that was changed has no receipt, and was called as its path by a new
+  /// record, although it was known what it had been sent as.
+  @Test(.promises("DE138b")) func aChangedCapture_isCalledWhatItWasSentAs_alsoByANewRecord() throws {
+    let catalog = try catalog(["d/x": "x-2"], present: ["d/x"])
+    var changed = published(100, "d/x")
+    (changed.state, changed.receipt) = (.pending, nil)
+    let ledger = try NameLedger(after: [changed])
+    try ledger.learn(from: catalog) { _ in true }
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 100, "d/x") == "x-2")
+    names.stop()
+  }
+
   /// Regression (G1): a record from a backup gave the names again that had been given after it was made.
   @Test(.promises("DE138b"), arguments: [false, true]) func anOlderRecord_learnsWhatWasPublishedSince(isCopy: Bool)
     throws
