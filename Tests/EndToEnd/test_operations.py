@@ -494,6 +494,19 @@ def cancel_a_later_content(mount, receiver):
 
 
 @pytest.mark.promises("S80f")
+@pytest.mark.promises("S45f", "S80a")
+@pytest.mark.parametrize("put", ["One capture", "rm, cp -a"])
+def test_an_older_capture_replaces_nothing_where_a_copy_stands_in_for_the_catalog(revised, receiver, put):
+    """Found by reading: the copy did not say when the newer one was changed, which the older one then replaced."""
+    mount = revised
+    run("The catalog", SPOOL=mount.spool)
+    put_back(mount, put)
+    mount.start()
+    status = mount.wait_for("a.mov", "interrupted", "complete")
+    assert status["state"] == "interrupted" and status["last_error"]["code"] == "older-than-delivered", status
+    assert (receiver.files / "a.mov").read_bytes() == b"the newer content"
+
+
 @pytest.mark.parametrize("put", ["One capture", "rm, cp -a"])
 @pytest.mark.parametrize("before", [remove_in_the_mount, leave_a_later_content, cancel_a_later_content])
 def test_an_older_capture_replaces_nothing_where_the_newer_one_is_not_known_as_delivered(revised, receiver, before, put):

@@ -38,9 +38,11 @@ extension Catalog {
 }
 
 extension CatalogRows {
-  /// No file has this time, so that each is read before it counts as what was delivered.
+  /// A nanosecond earlier no file was changed, so that each is read before it counts as what was delivered; and one that is put back from a
+  /// backup, with its own time, is still older than that.
   fileprivate static func doubtDeliveries(_ database: Database) throws {
     try database.execute(
-      sql: "UPDATE file SET modified_ns = ? WHERE state = ?", arguments: [Int64.min, CatalogState.complete.rawValue])
+      sql: "UPDATE file SET modified_ns = modified_ns - 1 WHERE state = ? AND modified_ns > ?",
+      arguments: [CatalogState.complete.rawValue, Int64.min])
   }
 }
