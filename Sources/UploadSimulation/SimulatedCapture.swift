@@ -119,13 +119,21 @@ final class SimulatedCapture {
     }
   }
 
+  /// The latest time that was seen under a name.
+  private struct GreatestTime {
+    var nanoseconds: Int64
+    var file: FileID
+    /// Another file had the same time there.
+    var isOfSeveral: Bool
+  }
+
   unowned let world: World
   private var byName: LookupTable<RelativePath, File> = [:]
   private var byID: LookupTable<FileID, File> = [:]
   private(set) var byInode: LookupTable<UInt64, File> = [:]
   private var handEdits: Int64 = 0
   /// The latest time of all contents that were settled under a name.
-  private var greatestNanoseconds: LookupTable<RelativePath, Int64> = [:]
+  private var greatestNanoseconds: LookupTable<RelativePath, GreatestTime> = [:]
   /// Of the spool's filesystem: it ends with the power.
   var instance = 0
   /// The last copy of the spool has the times of its files.
@@ -645,13 +653,22 @@ final class SimulatedCapture {
   private func noteTime(of file: File) {
     let time = file.modifiedNanoseconds
     file.greatestNanoseconds = max(file.greatestNanoseconds, time)
-    for name in file.names { greatestNanoseconds[name] = max(greatestNanoseconds[name] ?? .min, time) }
+    for name in file.names {
+      let before = greatestNanoseconds[name]
+      if let before, before.nanoseconds > time { continue }
+      let isShared = before.map { $0.nanoseconds == time && ($0.isOfSeveral || $0.file != file.id) } ?? false
+      greatestNanoseconds[name] = GreatestTime(nanoseconds: time, file: file.id, isOfSeveral: isShared)
+    }
   }
 
   /// A content with a later time was there before: time went back, or a user has set a time that is yet to come. What is written then
-  /// looks like an older one to a start that knows nothing but what was published.
+  /// looks like an older one to a start that knows nothing but what was published; so does another file from the same moment of a clock
+  /// that is coarse.
   func looksOlder(_ file: File) -> Bool {
-    let before = file.names.compactMap { greatestNanoseconds[$0] }.max() ?? .min
-    return file.modifiedNanoseconds < max(before, file.greatestNanoseconds)
+    let time = file.modifiedNanoseconds
+    return time < file.greatestNanoseconds
+      || file.names.contains { name in
+        greatestNanoseconds[name].map { $0.nanoseconds > time || $0.nanoseconds == time && $0.isOfSeveral } ?? false
+      }
   }
 }

@@ -191,6 +191,15 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "bare-copies", seed: 30_000_000_182,
       story: "the model did not know of what a comparison had proven, which went out under its next name"),
+    FoundSeed(
+      scenario: "receiver-disk", seed: 32_000_008_301,
+      story: "the publication that was asked for last counted as the last one, and the next capture got a number"),
+    FoundSeed(
+      scenario: "hasty", seed: 32_000_023_494,
+      story: "the model did not know of two files that replaced each other within one moment of a coarse clock"),
+    FoundSeed(
+      scenario: "templates", seed: 32_000_019_052,
+      story: "a new record of names called a capture that was changed as its path, and not what it had been sent as"),
   ]
 
   @Test(arguments: found)
