@@ -49,7 +49,8 @@ final class SimulatedClient: CopyHolder {
   /// Whose the names are there.
   // A bucket that lies has captures numbered that need no number, for which the oracle has no names.
   private(set) lazy var publications = SimulatedPublications(
-    world, isLiedTo: lie != nil, replaces: world.scenario.isLiar && site.isTroubled && site.server != .receiver
+    world, isLiedTo: world.scenario.isLiar && site.isTroubled && site.server == .receiver,
+    replaces: world.scenario.isLiar && site.isTroubled && site.server != .receiver
   ) { [unowned self] in
     destination
   }
@@ -65,7 +66,7 @@ final class SimulatedClient: CopyHolder {
     self.network = network
     checks = ClientChecks(world, network)
     lie =
-      world.scenario.isLiar && site.isTroubled && site.server == .receiver
+      world.scenario.isLiar && !world.scenario.liesInOwnWords && site.isTroubled && site.server == .receiver
       ? Lie.allCases.randomElement(using: &world.random) : nil
     destination = try site.server.destination(world.scenario, network.addresses)
     storage = SimulatedJournal.Storage(masterKey: world.random.bytes(32))

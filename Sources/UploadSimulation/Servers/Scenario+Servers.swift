@@ -16,8 +16,15 @@ extension Scenario {
   static let lyingDraftWords = Scenario("lying-draft-words") { $0.useLiar(.draft, inOwnWords: true) }
   static let lyingS3Words = Scenario("lying-s3-words") { $0.useLiar(.s3, inOwnWords: true) }
 
+  /// The receiver, in the words of the chunk protocol.
+  static let lyingWords = Scenario("lying-words") {
+    $0.useLiar(.receiver, inOwnWords: true)
+    for code in ["tag-mismatch", "session-damaged", "request-too-large"] { $0.legitimateFailures.insert(code) }
+  }
+
   static let servers = [
     tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm, lyingTusWords, lyingDraftWords, lyingS3Words,
+    lyingWords,
   ]
 
   /// What somebody has to act upon after such a server.

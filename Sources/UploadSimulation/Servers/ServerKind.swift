@@ -9,11 +9,11 @@ enum ServerKind: Hashable, Sendable {
   /// Elsewhere one upload may be all that there is, and takes one chunk after the other.
   var takesChunksTogether: Bool { self == .receiver || self == .s3 }
 
-  /// The machine; nil for the receiver, which has a core of its own.
+  /// The machine; nil for a receiver that tells the truth, which has a core of its own.
   func peer(_ world: World, _ site: Site) -> (any SimulatedPeer)? {
     let origin = SimulatedAddresses.first
     switch self {
-    case .receiver: return nil
+    case .receiver: return world.scenario.liesInOwnWords && site.isTroubled ? LyingReceiver(world) : nil
     case .tus:
       let extensions = TusServer.extensions.filter { _ in world.random.happens(0.6) }
       let server = TusServer(origin: origin, extensions: extensions, forgetsComplete: world.random.happens(0.3))
