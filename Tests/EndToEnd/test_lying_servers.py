@@ -41,13 +41,60 @@ def no_part_is_known(handler, body):
     return None
 
 
+TUS = {"Tus-Resumable": "1.0.0"}
+
+
+def of_upload(status, fields=(), content=b""):
+    """Whatever asks for something of an upload that has begun, but not its end."""
+    return lambda handler, body: (
+        (status, dict(fields), content) if handler.command in ("HEAD", "PATCH") and handler.place in handler.server.uploads else None)
+
+
+def offset_beyond_the_end(handler, body):
+    """The true answer, with more taken than there is."""
+    if handler.command == "OPTIONS":
+        return None
+    status, fields, *content = getattr(handler, handler.server.protocol)(body, "victim.mov")
+    if "Upload-Offset" in fields:
+        fields = fields | {"Upload-Offset": 1 << 40, "Upload-Complete": "?0"}
+    return status, fields, *content
+
+
+def begins_without_an_address(handler, body):
+    return (201, TUS | {"Upload-Offset": 0, "Upload-Complete": "?0"}, b"") if handler.command == "POST" else None
+
+
+def no_upload_is_known(handler, body):
+    if "uploadId" in handler.query:
+        return handler.xml("<Error><Code>NoSuchUpload</Code></Error>", 404)
+    return None
+
+
+def fails_in_a_success(handler, body):
+    """As S3 does where the end takes long: the failure is told after 200."""
+    if handler.command == "POST" and "uploadId" in handler.query:
+        return handler.xml("<Error><Code>InternalError</Code><Message>no</Message></Error>")
+    return None
+
+
+def list_without_an_end(handler, body):
+    """Parts are called missing at the end, and are listed without one."""
+    if handler.command == "GET" and "uploadId" in handler.query:
+        return handler.xml(
+            "<ListPartsResult><Part><PartNumber>1</PartNumber><ETag>x</ETag></Part>"
+            "<NextPartNumberMarker>1</NextPartNumberMarker><IsTruncated>true</IsTruncated></ListPartsResult>")
+    return no_part_is_known(handler, body)
+
+
 HALF_A_HEAD = (
     b'HTTP/1.1 201 Created\r\nTus-Resumable: 1.0.0\r\nETag: "x"\r\nLocation: /files/9\r\nUpload-Offset: 700000\r\n'
     b"Upload-Complete: ?1\r\nContent-")
 
 
 CHUNKS = {"s3": ("--chunk-size", "5MiB", "--max-file-size", "1GB"), "draft": ("--chunk-size", "2MiB")}
-SIZES = {offset_falls: {"draft": 3 << 20}, no_part_is_known: {"s3": 6 << 20}}
+SIZES = {offset_falls: {"draft": 3 << 20}, no_part_is_known: {"s3": 6 << 20}} | {
+    lie: {"s3": 6 << 20} for lie in (no_upload_is_known, fails_in_a_success, list_without_an_end)} | {
+    offset_beyond_the_end: {"draft": 3 << 20, "tus": 9 << 20}}
 COMMON = {
     "page": bodies(*PAGE), "nonsense": bodies(202, {}, b'{"status":[[['), "500": bodies(500), "503": bodies(503),
     "503 at once": bodies(503, {"Retry-After": "0"}), "404": bodies(404), "423": bodies(423), "429": bodies(429),
@@ -57,6 +104,14 @@ LIES = [(protocol, name, lie) for protocol in ("tus", "draft", "s3", "form") for
 LIES += [
     ("tus", "offset falls", offset_falls), ("draft", "offset falls", offset_falls),
     ("tus", "410 to everything", everything(410)), ("draft", "410 to everything", everything(410)),
+    ("tus", "410 to what has begun", of_upload(410, TUS)), ("tus", "404 to what has begun", of_upload(404, TUS)),
+    ("tus", "460", bodies(460, TUS)), ("tus", "offset beyond the end", offset_beyond_the_end),
+    ("draft", "offset beyond the end", offset_beyond_the_end),
+    ("tus", "no address", begins_without_an_address), ("draft", "no address", begins_without_an_address),
+    ("s3", "507", bodies(507)), ("form", "507", bodies(507)),
+    ("s3", "409", bodies(409)), ("form", "409", bodies(409)),
+    ("s3", "no upload is known", no_upload_is_known), ("s3", "a failure in a success", fails_in_a_success),
+    ("s3", "a list without an end", list_without_an_end),
     ("s3", "no part is known", no_part_is_known), ("s3", "403 without a word", bodies(403)), ("s3", "405", bodies(405)),
 ]
 
@@ -75,7 +130,8 @@ def test_a_lie_costs_little_has_a_reason_and_holds_up_no_other(new_liar, new_mou
     write_random(good, SIZE, seed=2)
     wait_until(lambda: mount.status("good.mov")["state"] == "complete", "the other file is delivered")
     wait_until(lambda: mount.status("victim.mov")["last_error"], "the status has a reason")
-    wait_until(lambda: server.lies >= 3 or mount.status("victim.mov")["state"] == "failed", "it was tried again")
+    wait_until(lambda: server.lies >= 3 or mount.status("victim.mov")["state"] == "failed",
+        lambda: f"it was tried again: {server.lies} lies, {mount.status('victim.mov')}")
     status = mount.status("victim.mov")
     assert status["state"] != "complete" and status["last_error"]["message"]
     wait_until(lambda: "victim.mov" in mount.program.log, "the log says so as well")
