@@ -116,7 +116,7 @@ LIES = {
     "lacks what is not there": commits(*problem(409, "incomplete", missing=[70, 1 << 40])),
     "taken and not stored": bodies(201, {}, b""),
     "a session with another id": opens(id="../../etc"), "a session of tiny chunks": opens(chunk_size=1),
-    "a session that nobody knows": opens(id="unknown"),
+    "a session that the receiver does not know": opens(id="unknown"),
 }
 
 
