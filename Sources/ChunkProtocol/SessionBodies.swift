@@ -67,20 +67,41 @@ public struct SessionResponse: Hashable, Sendable, Codable {
   /// Values of ``HeaderName/chunkEncoding`` that are understood; only `identity` when absent. A reader ignores the ones
   /// that it does not know.
   public var encodings: [String]?
+  /// What lies under the name and is a publication of the same file; nil where nothing does, or an earlier receiver answers.
+  public var published: PublishedContent?
 
   enum CodingKeys: String, CodingKey {
     case id
     case chunkBytes = "chunk_size"
     case expiresAtSeconds = "expires_at"
     case encodings
+    case published
   }
 
   /// Answers with a session.
-  public init(id: String, chunkBytes: Int, expiresAtSeconds: Int64, encodings: [String]? = nil) {
+  public init(
+    id: String, chunkBytes: Int, expiresAtSeconds: Int64, encodings: [String]? = nil,
+    published: PublishedContent? = nil
+  ) {
     self.id = id
     self.chunkBytes = chunkBytes
     self.expiresAtSeconds = expiresAtSeconds
     self.encodings = encodings
+    self.published = published
+  }
+
+  /// Reads an answer. A session is of use whatever is said beside it: what is published is a hint, and nonsense there is none.
+  public init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    id = try container.decode(String.self, forKey: .id)
+    chunkBytes = try container.decode(Int.self, forKey: .chunkBytes)
+    expiresAtSeconds = try container.decode(Int64.self, forKey: .expiresAtSeconds)
+    encodings = try container.decodeIfPresent([String].self, forKey: .encodings)
+    do {
+      published = try container.decodeIfPresent(PublishedContent.self, forKey: .published)
+    } catch {
+      published = nil
+    }
   }
 }
 

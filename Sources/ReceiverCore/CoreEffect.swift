@@ -83,8 +83,8 @@ public enum SpaceReservation: Hashable, Sendable {
 
 /// The answer to a request, or to its first stage.
 public enum Reply: Sendable {
-  /// The session exists.
-  case sessionOpened(SessionFacts, isNew: Bool, expiresAt: Milliseconds)
+  /// The session exists, and this is published of the same file.
+  case sessionOpened(SessionFacts, isNew: Bool, expiresAt: Milliseconds, published: PublishedContent? = nil)
   /// The body may be read.
   case bodyAdmitted
   /// The run may be read; no chunk is larger than this.

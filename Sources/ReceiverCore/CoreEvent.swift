@@ -36,7 +36,7 @@ public enum CoreEvent: Sendable {
   /// A client gives the session up.
   case abort(RequestID, CredentialID, SessionID)
   /// The store has made the session's directory, and has or has not reserved the space; or it could not.
-  case sessionCreated(SessionID, Result<SpaceReservation, StoreFailure>)
+  case sessionCreated(SessionID, Result<SpaceReservation, StoreFailure>, published: PublishedContent? = nil)
   /// After a restart: the chunks whose bytes still have the digests of the journal.
   case sessionVerified(SessionID, Result<ChunkTable, StoreFailure>)
   /// A whole file's header has arrived.

@@ -88,10 +88,14 @@ extension ReceiverCore {
       sessions[id]?.phase = .creating(waiters: waiters)
       return
     }
-    reply(request, .sessionOpened(session.facts, isNew: false, expiresAt: expiry(of: session)))
+    reply(
+      request,
+      .sessionOpened(session.facts, isNew: false, expiresAt: expiry(of: session), published: session.published))
   }
 
-  mutating func sessionCreated(_ id: SessionID, _ result: Result<SpaceReservation, StoreFailure>) {
+  mutating func sessionCreated(
+    _ id: SessionID, _ result: Result<SpaceReservation, StoreFailure>, _ published: PublishedContent?
+  ) {
     guard let session = sessions[id], case .creating(let waiters) = session.phase else { return }
     switch result {
     case .success(let reservation): sessions[id]?.reservation = reservation
@@ -102,8 +106,12 @@ extension ReceiverCore {
       return
     }
     sessions[id]?.phase = .open
+    sessions[id]?.published = published
     for (position, waiter) in waiters.enumerated() {
-      reply(waiter, .sessionOpened(session.facts, isNew: position == 0, expiresAt: expiry(of: session)))
+      reply(
+        waiter,
+        .sessionOpened(
+          session.facts, isNew: position == 0, expiresAt: expiry(of: session), published: published))
     }
   }
 

@@ -102,7 +102,7 @@ public struct ReceiverCore: Sendable {
   mutating func dispatch(_ event: CoreEvent) {
     switch event {
     case .openSession(let request, let opening): openSession(request, opening)
-    case .sessionCreated(let id, let result): sessionCreated(id, result)
+    case .sessionCreated(let id, let result, let published): sessionCreated(id, result, published)
     case .beginRun(let request, let credential, let id): beginRun(request, credential, id)
     case .endRun(let request): endRun(request)
     case .beginChunk(let request, let head): beginChunk(request, head)

@@ -1,3 +1,4 @@
+import ChunkProtocol
 import Lookup
 import OrderedCollections
 
@@ -85,6 +86,8 @@ struct UploadSession: Sendable {
   /// before a restart.
   var isReliedUpon = false
   let facts: SessionFacts
+  /// What lay under the name when it was opened, of the same file; nil after a restart.
+  var published: PublishedContent?
   /// One for each token of its user.
   let tagKeys: [[UInt8]]
   var phase: Phase

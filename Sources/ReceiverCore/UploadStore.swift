@@ -1,3 +1,4 @@
+public import ChunkProtocol
 public import Lookup
 
 /// A request's body, complete and verified, in pieces.
@@ -60,6 +61,9 @@ public protocol UploadStore: Sendable {
   func freeBytes() throws(StoreFailure) -> UInt64
   /// Makes a session that outlives the process, and reserves the space of its stated size where that is cheap.
   func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation
+
+  /// What lies under the name of a session that is being opened, and is a publication of the same file; nil also where that cannot be read.
+  func published(before facts: SessionFacts) -> PublishedContent?
   /// Writes a verified chunk, then records it.
   func write(
     _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
@@ -103,6 +107,9 @@ extension UploadStore {
 
   /// None.
   public var foldersAway: Int { 0 }
+
+  /// Nothing that it knows of.
+  public func published(before facts: SessionFacts) -> PublishedContent? { nil }
 
   /// Nothing is known of earlier ones.
   public func signOfLife() {}

@@ -111,7 +111,7 @@ final class ClientChecks {
     deadlines.ended(order, outcome)
     addresses.ended(order.endpoint, outcome)
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _, _):
+    case .sessionOpened(_, _, _, let encodings, _), .held(_, _, _, let encodings, _, _):
       takesLZ4 = encodings.contains(.lz4)
     default: break
     }

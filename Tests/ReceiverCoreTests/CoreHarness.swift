@@ -117,7 +117,7 @@ final class CoreHarness {
   ) -> SessionID {
     let request = open(size: size, chunk: chunk, key: key, by: credential)
     runEffects()
-    guard case .sessionOpened(let facts, _, _)? = replies[request]?.last else { return SessionID("not opened") }
+    guard case .sessionOpened(let facts, _, _, _)? = replies[request]?.last else { return SessionID("not opened") }
     return facts.sessionID
   }
 

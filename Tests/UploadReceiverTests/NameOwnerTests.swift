@@ -133,6 +133,50 @@ import Testing
     try FileDescriptor.open("\(folder.path)/files/\(name)", O_RDONLY).publicationMark()
   }
 
+  // MARK: What was published before
+
+  private func asked(_ capture: Capture, _ name: String, by credential: CredentialID) -> SessionFacts {
+    SessionFacts(
+      id: "asks", credential: credential.text, idempotencyKey: "key",
+      opening: OpeningFacts(
+        name: name, sizeBytes: nil, chunkBytes: Self.chunkBytes, nonce: [UInt8](repeating: 1, count: 32),
+        modifiedNanoseconds: 0, mode: 0o644, fileID: capture.fileID ?? ""),
+      requestedChunkBytes: Self.chunkBytes, openedAt: 1)
+  }
+
+  @Test(.promises("P113"), arguments: [false, true]) func anOpeningIsToldWhatWasPublished(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    let (one, two) = (Capture("one", "0123456789"), Capture("two", "9876543210"))
+    try publish(one, as: "d/a.mov", by: store, isWholeFile: isWholeFile)
+    try publish(two, as: "d/a.mov", by: store, isWholeFile: isWholeFile)
+    guard case .mark = try mark("d/a.mov") else { return }
+    for (capture, name) in [(one, nil), (two, "d/a-2.mov")] as [(Capture, String?)] {
+      let found = store.published(before: asked(capture, "d/a.mov", by: credential))
+      let claim = capture.claim(isWholeFile: isWholeFile)
+      #expect(
+        found
+          == PublishedContent(
+            fileID: capture.fileID ?? "", sizeBytes: 10, merkleRoot: Hex.encode(claim.merkleRoot),
+            chunkBytes: Int(claim.chunkBytes ?? 0), modifiedNanoseconds: 1_700_000_000_123_456_789, publishedAs: name))
+    }
+    #expect(store.published(before: asked(Capture("three", ""), "d/a.mov", by: credential)) == nil)
+    #expect(store.published(before: asked(Capture(nil, ""), "d/a.mov", by: credential)) == nil)
+    #expect(store.published(before: asked(one, "e/a.mov", by: credential)) == nil, "no folder is made")
+    // One that was changed is no publication any more.
+    let file = try FileDescriptor.open("\(folder.path)/files/d/a.mov", O_RDWR)
+    #expect(pwrite(file.raw, "x", 1, 20) == 1)
+    #expect(store.published(before: asked(one, "d/a.mov", by: credential)) == nil)
+  }
+
+  @Test(.promises("P113")) func anotherFolderIsNotLookedInto() throws {
+    let store = try FileStore(
+      root: folder.path, publishing: [credential: "\(folder.path)/files", other: "\(folder.path)/others"],
+      mayPass: { _ in true }, beforeSync: { _ in })
+    let capture = Capture("one", "0123456789")
+    try publish(capture, as: "a.mov", by: store, isWholeFile: false)
+    #expect(store.published(before: asked(capture, "a.mov", by: other)) == nil)
+  }
+
   // MARK: What a file says of itself
 
   @Test(arguments: [false, true]) func publishedFile_saysWhichCaptureItIs(isWholeFile: Bool) throws {

@@ -134,7 +134,22 @@ extension ChunkProtocolDestination {
     }
     return .sessionOpened(
       id: session.id, chunkBytes: session.chunkBytes, expiresAtSeconds: session.expiresAtSeconds,
-      encodings: encodings(session.encodings))
+      encodings: encodings(session.encodings), published: session.published.flatMap { published($0, opening) })
+  }
+
+  /// Nil where it is no publication of this file that could be compared.
+  private func published(_ content: PublishedContent, _ opening: SessionOpening) -> FormerPublication? {
+    guard let root = Hex.decode(content.merkleRoot), root.count == ProtocolLimits.digestBytes,
+      FileID(content.fileID) == opening.fileID, content.chunkBytes > 0,
+      content.publishedAs.map({ PublishedName.validate($0) == nil }) ?? true
+    else { return nil }
+    return FormerPublication(
+      publication: EarlierPublication(
+        fileID: opening.fileID, merkleRoot: Hex.encode(root), sizeBytes: content.sizeBytes,
+        chunkBytes: content.chunkBytes, publishedAs: content.publishedAs),
+      origin: PublicationOrigin(
+        path: opening.path, name: opening.path, modifiedNanoseconds: content.modifiedNanoseconds),
+      name: publishedName(for: opening.path), publishedAtMilliseconds: 0)
   }
 
   /// Whatever a receiver lists, it takes plain bytes; what this side does not know it will not use.

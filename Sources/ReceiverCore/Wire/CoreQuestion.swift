@@ -80,11 +80,11 @@ public enum CoreQuestion: Sendable {
 
   private func answer(to reply: Reply) -> Answer {
     switch (self, reply) {
-    case (.openSession, .sessionOpened(let facts, let isNew, let expiresAt)):
+    case (.openSession, .sessionOpened(let facts, let isNew, let expiresAt, let published)):
       .json(
         SessionResponse(
           id: facts.id, chunkBytes: facts.opening.chunkBytes, expiresAtSeconds: expiresAt / 1000,
-          encodings: Capabilities.encodingsUnderstood),
+          encodings: Capabilities.encodingsUnderstood, published: published),
         status: isNew ? 201 : 200
       ).withAbilities
     case (.query(_, _, let withDigests, _), .held(let held)):

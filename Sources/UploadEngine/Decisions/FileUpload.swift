@@ -96,6 +96,8 @@ struct FileUpload: Sendable {
   var isOfEarlierRun = false
   /// It was met when the spool could not say what it holds, and that is not known yet.
   var isMetUnread = false
+  /// The search has found it, and nothing here knows of a delivery or of a content before this one: the server may have it.
+  var mayBeAtServer = false
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
   /// For a removed file: a rule has removed it.

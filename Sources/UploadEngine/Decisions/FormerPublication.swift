@@ -7,13 +7,25 @@ public struct FormerPublication: Hashable, Sendable {
   /// Which content.
   let publication: EarlierPublication
   /// From where.
-  let origin: PublicationOrigin
+  var origin: PublicationOrigin
   /// The name that was asked for.
   let name: String
   /// By the server's clock, milliseconds since 1970; 0 where that is not known.
   let publishedAtMilliseconds: Int64
   /// Nothing else was sent there since, of which no answer is known.
   var isLast = true
+
+  /// Names what was published, and from where.
+  public init(
+    publication: EarlierPublication, origin: PublicationOrigin, name: String, publishedAtMilliseconds: Int64,
+    isLast: Bool = true
+  ) {
+    self.publication = publication
+    self.origin = origin
+    self.name = name
+    self.publishedAtMilliseconds = publishedAtMilliseconds
+    self.isLast = isLast
+  }
 
   /// The file was changed after what was published.
   func isBefore(_ snapshot: FileSnapshot) -> Bool { origin.modifiedNanoseconds < snapshot.modifiedNanoseconds }
@@ -70,6 +82,29 @@ extension UploadSchedule {
     // As a delivery it counts once it is recorded: in a copy of the spool the catalog alone may know it.
     file.phase = .finishing
     actions.append(.record(file.id))
+  }
+
+  /// The server says what it has published of a capture that was found, and of whose delivery nothing here knows: the catalog was lost. Before
+  /// anything is sent its content is read and compared with that, whatever its time: the same one is not sent again, and an older one is
+  /// held. A newer one is sent; what is published stays, for nothing here shows that it is this spool's.
+  mutating func findAtServer(_ id: FileID, _ published: FormerPublication, at now: Moment) {
+    guard var file = files[id], file.mayBeAtServer else { return }
+    file.mayBeAtServer = false
+    files[id] = file
+    let path = file.snapshot.names.first {
+      limits.publishes($0) && publishedName(id, $0).map { $0 == published.name } ?? ($0 == published.origin.path)
+    }
+    guard file.phase == .ready, !file.isOpen, file.receipt == nil, file.publishing == nil, !file.lacksParts,
+      file.snapshot.sizeBytes > 0, unconfirmed[id] == nil, published.publication.fileID == id, let path
+    else { return }
+    var published = published
+    published.origin.path = path
+    findOther(&file, than: published.entry(of: file), isRevised: published.isBefore(file.snapshot))
+    guard unconfirmed[id] != nil else { return }
+    supersededDeliveries.insert(id)
+    leaveTransfer(&file)
+    files[id] = file
+    settleName(id, at: now)
   }
 }
 

@@ -96,6 +96,7 @@ extension UploadSchedule {
     doubtEarlierRun(file, of: snapshot.names, at: now)
     file.isOfEarlierRun = false
     file.isMetUnread = false
+    file.mayBeAtServer = false
     file.snapshot = snapshot
     // What was wrong with the content may be made good by this very change.
     file.snapshot.interruption = nil
@@ -554,6 +555,8 @@ extension UploadSchedule {
       {
         file.snapshot.interruption = snapshot.interruption ?? known
       }
+      file.mayBeAtServer =
+        snapshot.wasFound && snapshot.interruption == nil && known?.isDelivered != true && file.revision <= 1
       if let entry, entry.describes(snapshot) { file.progress.seal = entry.seal }
       if let wish = entry?.wish(for: snapshot) {
         file.progress.wish = wish

@@ -128,7 +128,7 @@ extension UploadSchedule {
   /// What the receiver decodes; remembered for all files, and its latest word counts.
   private mutating func learnEncodings(from outcome: StepOutcome) {
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _, _): self.encodings = encodings
+    case .sessionOpened(_, _, _, let encodings, _), .held(_, _, _, let encodings, _, _): self.encodings = encodings
     case .warmed, .stillThere, .chunkStored, .chunkStoredAs, .published, .incomplete, .each, .ended, .refused: break
     }
   }

@@ -9,12 +9,12 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
       // Nobody wants it any more: the file went another way meanwhile.
-      if case .sessionOpened(let sessionID, _, _, _) = outcome {
+      if case .sessionOpened(let sessionID, _, _, _, _) = outcome {
         discard(SessionIdentity(id: sessionID, nonce: []), of: owner, at: now)
       }
       return
     }
-    guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _) = outcome, chunkBytes > 0,
+    guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _, let published) = outcome, chunkBytes > 0,
       chunkBytes <= max(limits.bufferBytes, session.chunkBytes)
     else {
       // A file at work opens another one; for a file that is still being written it is planned anew. Never the same
@@ -48,6 +48,7 @@ extension UploadSchedule {
     actions.append(.saveResume(id))
     actions.append(.showStatus(id))
     beginGrowth(id)
+    if let published { findAtServer(id, published, at: now) }
   }
 
   mutating func sessionQueryEnded(

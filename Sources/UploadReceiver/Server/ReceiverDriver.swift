@@ -314,9 +314,12 @@ final class ReceiverDriver: Sendable {
     case .reply, .publishWholeFile: break
     case .createSession(let facts):
       perform(on: publishers, "open the upload session \(facts.id)") { () throws(StoreFailure) in
-        try store.create(facts)
-      } then: {
-        .sessionCreated(facts.sessionID, $0)
+        (reservation: try store.create(facts), published: store.published(before: facts))
+      } then: { result in
+        switch result {
+        case .success(let made): .sessionCreated(facts.sessionID, .success(made.reservation), published: made.published)
+        case .failure(let failure): .sessionCreated(facts.sessionID, .failure(failure))
+        }
       }
     case .writeChunk(let request, let session, let index, let offset, let facts):
       perform(on: writers, "write chunk \(index) of the upload session \(session.text)") { () throws(StoreFailure) in

@@ -147,7 +147,7 @@ struct PublishedTree: Sendable {
   }
 
   /// Nil where there is none of that name, or something else has it.
-  private static func folder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> FileDescriptor? {
+  static func folder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> FileDescriptor? {
     do throws(StoreFailure) {
       return try openDirectoryIfPresent(name, in: parent)
     } catch .nameUnreachable {
