@@ -60,8 +60,9 @@ final class SimulatedNames {
     guard world.bug != .forgetNames, world.bug != .overlookPlainNames else { return try NameLedger() }
     let ledger = try NameLedger(after: entries)
     guard let catalog, world.bug != .overlookPublications else { return ledger }
-    let present = LookupSet(entries.filter { !$0.state.isHistory }.map(\.id))
-    try ledger.learn(from: catalog) { present.contains($0) }
+    let present = Dictionary(
+      entries.lazy.filter { !$0.state.isHistory }.map { ($0.id, $0.publishedPaths) }, uniquingKeysWith: { $1 })
+    try ledger.learn(from: catalog) { present[$0] }
     return ledger
   }
 

@@ -200,6 +200,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "templates", seed: 32_000_019_052,
       story: "a new record of names called a capture that was changed as its path, and not what it had been sent as"),
+    FoundSeed(
+      scenario: "templates", seed: 33_000_002_352,
+      story: "a new record of names knew one of two paths from which a capture had been published under one name"),
   ]
 
   @Test(arguments: found)

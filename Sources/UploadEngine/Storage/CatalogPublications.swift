@@ -252,8 +252,8 @@ struct GivenName: Sendable {
   var file: FileID
   /// The path for which it was given, and what the capture is called there; nil where that is not known.
   var origin: PublicationOrigin?
-  /// The file lies in the spool.
-  var isPresent: Bool
+  /// The paths of the file under which it was published, if it lies in the spool; else nil.
+  var publishedPaths: [RelativePath]?
 }
 
 extension CatalogRows {
@@ -261,7 +261,7 @@ extension CatalogRows {
   static let selectGivenNames = """
     SELECT name, file, path, called, modified_ns, EXISTS (
       SELECT 1 FROM file WHERE file.id = given.file AND state NOT IN ('evicted', 'removed')
-    ) FROM (
+    ), (SELECT published FROM file WHERE file.id = given.file) FROM (
       SELECT name, file, path, called, modified_ns FROM publication
       UNION ALL SELECT name, file, path, called, modified_ns FROM intent
     ) AS given WHERE name > ? ORDER BY name LIMIT ?
@@ -298,7 +298,8 @@ extension CatalogRows {
       let columns = Columns(row)
       guard let name = columns.text(0), let file = columns.fileID(1) else { return nil }
       return GivenName(
-        published: name, file: file, origin: origin(columns, from: 2), isPresent: columns.integer(5) == 1)
+        published: name, file: file, origin: origin(columns, from: 2),
+        publishedPaths: columns.integer(5) == 1 ? columns.paths(6) : nil)
     }
     let last = rows.last.flatMap { Columns($0).text(0) }
     return (names, isFull ? last : nil)

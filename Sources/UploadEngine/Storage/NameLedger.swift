@@ -101,10 +101,11 @@ public final class NameLedger: Sendable {
   /// backup is, they are taken all the same. Of what lies in the spool it knows again what it is called. Before the first name is given,
   /// once for each catalog. A sentence for people where names that a template had given were not known.
   ///
-  /// A start leaves its mark here and in each catalog; where they agree, nothing is read.
+  /// A start leaves its mark here and in each catalog; where they agree, nothing is read. The paths under which a capture that lies in the spool
+  /// was published say the catalog's rows, or `present`; it is nil for others.
   @discardableResult
   package func learn(
-    from catalog: Catalog, isPresent: (@Sendable (FileID) -> Bool)? = nil
+    from catalog: Catalog, present: (@Sendable (FileID) -> [RelativePath]?)? = nil
   ) throws(StorageError) -> String? {
     let marks = try renewedMarks()
     if let before = marks.before, try catalog.namesMark() == before {
@@ -113,15 +114,24 @@ public final class NameLedger: Sendable {
     }
     var count = 0
     var paths: [(name: String, path: RelativePath)] = []
+    var shared = SharedNames()
     let failure = StateDatabase.failure {
       try catalog.forEachGivenName { names in
-        let learned = try use { [isNew] database in
-          try database.write { database in
-            try Self.learn(names, isNew: isNew, isPresent: isPresent, database)
-          }
+        var names = names
+        if let present {
+          for position in names.indices { names[position].publishedPaths = present(names[position].file) }
+        }
+        for name in names { shared.add(name) }
+        let learned = try use { [isNew, names] database in
+          try database.write { try Self.learn(names, isNew: isNew, $0) }
         }
         count += learned.count
         paths += learned.paths
+      }
+      try use { [isNew, choices = shared.choices] database in
+        try database.write { database in
+          for (file, path, name) in choices { try Self.share(name, with: path, of: file, isNew: isNew, database) }
+        }
       }
     }
     if let failure { throw Self.failure(failure, path) }
@@ -267,19 +277,33 @@ public final class NameLedger: Sendable {
     return migrator
   }
 
+  /// The catalog keeps one path of a name, and a capture may have been published under it from several.
+  private struct SharedNames {
+    private var files: [FileID: (name: RelativePath, paths: [RelativePath])] = [:]
+
+    var choices: [(file: FileID, path: RelativePath, name: RelativePath)] {
+      files.flatMap { file, shared in shared.paths.map { (file, $0, shared.name) } }
+    }
+
+    mutating func add(_ given: GivenName) {
+      guard let origin = given.origin, let name = origin.name, let paths = given.publishedPaths, paths.count > 1 else {
+        return
+      }
+      files[given.file, default: (name, paths)].paths.removeAll { $0 == origin.path }
+    }
+  }
+
   /// How many of the names were given by a template and are new here, and for which paths those were given of which the catalog does not
   /// know it.
   private static func learn(
-    _ names: [GivenName], isNew: Bool, isPresent: ((FileID) -> Bool)?, _ database: Database
+    _ names: [GivenName], isNew: Bool, _ database: Database
   ) throws -> (count: Int, paths: [(name: String, path: RelativePath)]) {
     var count = 0
     var paths: [(name: String, path: RelativePath)] = []
     for given in names {
-      let isHere = isPresent?(given.file) ?? given.isPresent
       if let origin = given.origin, let known = origin.name {
-        guard try learn(known, for: origin.path, of: isHere ? given.file : nil, isNew: isNew, database) else {
-          continue
-        }
+        let file = given.publishedPaths == nil ? nil : given.file
+        guard try learn(known, for: origin.path, of: file, isNew: isNew, database) else { continue }
         count += known == origin.path ? 0 : 1
       } else {
         let name = Data(given.published.utf8)
@@ -310,19 +334,34 @@ public final class NameLedger: Sendable {
     // Of several that came under the path one after the other the name passes to the one that asks for it next. One capture has it under
     // all of its paths.
     if !file.isEmpty, let owner = try owner(of: name, for: path, database), owner.passes || owner.file == file {
-      // Of a capture without a receipt a new record takes it that it is called as its path: what was sent says it better.
-      try database.cachedStatement(
-        sql: """
-          INSERT INTO choice (file, path, name) VALUES (?1, ?2, ?3) ON CONFLICT (file, path) DO UPDATE
-            SET name = excluded.name WHERE choice.name = choice.path AND ?4
-          """
-      ).execute(arguments: [file, path, name, isNew])
+      try choose(name, for: path, of: file, isNew: isNew, database)
     }
     guard isLearned else { return false }
     if let (unnumbered, number) = NameTemplate.number(in: given) {
       try noteGiven(number, insteadOf: Data(unnumbered.bytes), for: path, database)
     }
     return true
+  }
+
+  /// A capture has one name under several paths, if the name is its own.
+  private static func share(
+    _ name: RelativePath, with path: RelativePath, of file: FileID, isNew: Bool, _ database: Database
+  ) throws {
+    let (name, path) = (Data(name.bytes), Data(path.bytes))
+    guard try owner(of: name, for: path, database)?.file == file.blob else { return }
+    try choose(name, for: path, of: file.blob, isNew: isNew, database)
+  }
+
+  /// Of a capture without a receipt a new record takes it that it is called as its path: what was sent says it better.
+  private static func choose(
+    _ name: Data, for path: Data, of file: Data, isNew: Bool, _ database: Database
+  ) throws {
+    try database.cachedStatement(
+      sql: """
+        INSERT INTO choice (file, path, name) VALUES (?1, ?2, ?3) ON CONFLICT (file, path) DO UPDATE
+          SET name = excluded.name WHERE choice.name = choice.path AND ?4
+        """
+    ).execute(arguments: [file, path, name, isNew])
   }
 
   /// A ledger that was lost had given other names: which path is called how is not known then, but for what receipts say was given. (A

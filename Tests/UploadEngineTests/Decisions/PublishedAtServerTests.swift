@@ -97,8 +97,10 @@ import Testing
         fileID: FileID(high: 0, low: 77), merkleRoot: published.publication.merkleRoot, sizeBytes: 3000,
         chunkBytes: published.publication.chunkBytes),
       origin: published.origin, name: "a.mov", publishedAtMilliseconds: 0)
-    var elsewhere = published
-    elsewhere.origin.path = RelativePath("b.mov")
+    let elsewhere = FormerPublication(
+      publication: published.publication,
+      origin: PublicationOrigin(path: RelativePath("b.mov"), name: nil, modifiedNanoseconds: 5), name: "b.mov",
+      publishedAtMilliseconds: 0)
     for answer in [other, elsewhere] {
       var harness = opened(saying: answer)
       harness.answerReads()
