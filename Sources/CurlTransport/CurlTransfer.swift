@@ -60,6 +60,7 @@ final class CurlTransfer {
     stream = waiting.request.body.stream
     try configure(settings)
     stream?.begin(whenReady: wake)
+    noteHandedOver()
   }
 
   deinit { ownedBytes?.deallocate() }
@@ -68,12 +69,19 @@ final class CurlTransfer {
   func complete(_ result: Result<HTTPResponse, TransportError>) {
     streamedBytes = nil
     stream?.end()
+    noteHandedOver()
     onCompletion(
       result.mapError { error in
         var error = error
         error.mayHaveArrived = request.body.byteCount == 0 ? beginnings > 0 : handle.hasGivenBody || wasGivenUp
         return error
       })
+  }
+
+  /// Of what was begun anew it is not known how far it had come before.
+  private func noteHandedOver() {
+    request.sentBytes?.handOver(
+      UInt64(clamping: beginnings > 1 || wasGivenUp ? request.body.byteCount : handle.givenBodyBytes))
   }
 
   /// There is more to be sent.
@@ -93,6 +101,7 @@ final class CurlTransfer {
     arrival.measure(
       handed: handle.count(CURLINFO_SIZE_UPLOAD_T), bodyBytes: request.body.byteCount, isShared: isShared)
     request.sentBytes?.set(UInt64(clamping: arrival.bytes))
+    noteHandedOver()
     let bytes = arrival.bytes &+ handle.count(CURLINFO_SIZE_DOWNLOAD_T)
     defer { movedBytes = bytes }
     return max(0, bytes &- movedBytes)

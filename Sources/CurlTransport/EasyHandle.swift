@@ -158,6 +158,12 @@ final class EasyHandle {
   /// All of the body was given to libcurl.
   var hasGivenBody: Bool { body.pointee.piece_count > 0 && body.pointee.piece >= body.pointee.piece_count }
 
+  /// What libcurl has taken of the body, from its last beginning on: more than that is not in any socket.
+  var givenBodyBytes: Int {
+    let body = body.pointee
+    return (pieces?.prefix(body.piece).reduce(0) { $0 + $1.count } ?? 0) + body.offset
+  }
+
   /// Goes on with a transfer that paused because there was nothing to send.
   func resume() { curl_easy_pause(pointer, CURLPAUSE_CONT) }
 

@@ -316,6 +316,8 @@ final class SimulatedNetwork {
     flight.completion = nil
     flights[flight.id] = nil
     breakOff(flight)
+    let sent = flight.hasArrived ? flight.request.body.byteCount : flight.body?.sent(at: world.time.nanoseconds) ?? 0
+    flight.request.sentBytes?.handOver(UInt64(sent))
     completion(result)
   }
 

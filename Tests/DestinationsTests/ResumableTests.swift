@@ -339,6 +339,21 @@ private typealias Draft = ResumableFixture
     #expect(requests.map(\.method) == [.head] && outcome == .chunkStoredAs(token: "9"))
   }
 
+  /// Regression (issue 14, G6): the draft's server was believed as the tus server was.
+  @Test(.promises("DE60a")) func whatWasNotSent_isNotThereWhateverTheServerSays() throws {
+    for (said, methods) in [(2, [.head, .patch]), (3, [.head, .delete]), (9, [.head, .delete])]
+      as [(Int, [HTTPRequest.Method])]
+    {
+      let destination = try Draft.destination()
+      let id = Draft.session(destination)
+      let step = Draft.chunk(0, of: id)
+      destination.request(for: step).sentBytes?.handOver(2)
+      let again = Draft.chunk(0, of: id)
+      let (requests, _) = Draft.run(again, destination, [Draft.at(said), Fixture.answer(204)])
+      #expect(requests.map(\.method) == methods, "\(said)")
+    }
+  }
+
   @Test(.promises("DE69", "DE73"), arguments: [3, 30])
   func bytesThatNobodyCanVouchFor_endTheUpload(offset: Int) throws {
     let destination = try Draft.destination()

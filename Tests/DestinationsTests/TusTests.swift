@@ -366,6 +366,33 @@ enum TusFixture {
     #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
+  /// Regression (issue 14, G6): after a chunk that had broken off at its beginning the server said that all of it was there, and it was called
+  /// delivered although it had never been sent.
+  @Test(.promises("DE60a")) func whatWasNotSent_isNotThereWhateverTheServerSays() throws {
+    for (said, isBelieved) in [(2, true), (3, false), (9, false)] {
+      let destination = try opened()
+      let sent = destination.request(for: TusFixture.chunk(0, of: one)).sentBytes
+      sent?.handOver(2)
+      let step = TusFixture.chunk(0, of: one)
+      let question = destination.request(for: step)
+      let answer = TusFixture.at(said, status: 200)
+      let next = destination.followUp(of: step, after: [answer])
+      #expect(question.method == .head)
+      if isBelieved {
+        #expect(next?.method == .patch && next?.header("upload-offset") == "2")
+      } else {
+        #expect(next == nil && destination.outcome(of: step, responses: [answer]).failure?.kind == .sessionGone)
+      }
+    }
+  }
+
+  @Test(.promises("DE60a")) func theAnswerToAPieceSaysNoMoreThanThat() throws {
+    let destination = try opened()
+    let (_, outcome) = TusFixture.run(
+      TusFixture.chunk(0, of: one, ChunkPlace(), Array("abcdefghi".utf8)), destination, [TusFixture.at(10)])
+    #expect(outcome.failure?.kind == .sessionGone)
+  }
+
   @Test(.promises("DE60")) func theBeginningOfOtherBytes_isNeverContinued() throws {
     let destination = try opened()
     _ = destination.request(for: TusFixture.chunk(0, of: one, ChunkPlace(), Array("abcdefghi".utf8)))

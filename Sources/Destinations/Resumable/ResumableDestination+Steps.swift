@@ -196,7 +196,7 @@ extension ResumableDestination {
       appending.isAsked(after: responses[...], reply: reply)
       return .send(headRequest(session.upload))
     case .send(let piece, let offset):
-      appending.isBegun()
+      appending.isBegun(from: offset)
       return .send(patchRequest(session.upload, piece, at: offset, completes: isShort))
     case .lost:
       // What nobody goes on with is not to wait for its end there.
@@ -424,7 +424,7 @@ extension ResumableDestination {
       switch appending.next(from: offset, sent, reply: { reply($0, to: Int(clamping: size), of: size) }) {
       case .ask where rest.isEmpty: return .send(headRequest(upload))
       case .send(let piece, let start) where rest.isEmpty:
-        appending.isBegun()
+        appending.isBegun(from: start)
         let completes = start + UInt64(piece.count) == size
         if completes { memory.beginsCompletion(of: upload) }
         return .send(patchRequest(upload, piece, at: start, completes: completes))

@@ -82,6 +82,10 @@ struct UploadAppending {
       let isKnown =
         reached <= base || isOurs || !isOfOthers && memory.hasOnly(upload, at: base, sha256: body.sha256)
       guard (base...end).contains(reached), !isAsking || isKnown else { return .lost }
+      // What was not sent is not there: it would be called delivered, and only the server's word would say what it is.
+      guard memory.canReach(upload, to: reached), isAsking || reached <= offset + UInt64(piece(at: offset).count) else {
+        return .lost
+      }
       if let begin = isAsking ? sentFrom : offset {
         guard reached > begin else { return unexpected("takes no bytes of an upload") }
         sentAgain += UInt64(piece(at: begin).count) - min(UInt64(piece(at: begin).count), reached - begin)
@@ -114,8 +118,10 @@ struct UploadAppending {
     if responses.count == 1, findsOther(responses, reply: reply) { memory.hasOther(upload) }
   }
 
-  /// Some of these bytes are about to be sent.
-  func isBegun() { memory.begins(upload, at: base, sha256: body.sha256) }
+  /// Some of these bytes are about to be sent, from an offset on.
+  func isBegun(from offset: UInt64) {
+    memory.begins(upload, at: base, sha256: body.sha256, from: offset, body.sentBytes)
+  }
 
   /// These bytes are there, and nothing behind them.
   func isStored() { memory.holds(upload, from: base, to: end, sha256: body.sha256) }

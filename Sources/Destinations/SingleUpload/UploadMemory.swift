@@ -1,5 +1,6 @@
 import Lookup
 import Synchronization
+import UploadEngine
 
 /// What one run knows to be behind the acknowledged bytes of uploads that are appended to.
 ///
@@ -24,6 +25,39 @@ final class UploadMemory: Sendable {
     var isFound = false
     /// The attempt that is under way asks how far the upload goes before it sends anything.
     var asksFirst = false
+    /// What was sent behind the offset since.
+    var sendings = Sendings()
+  }
+
+  /// How far the requests can have come that sent bytes behind an acknowledged offset.
+  private struct Sendings {
+    /// Those that may still be under way, the latest ones.
+    private var latest: [(from: UInt64, bytes: SentByteCounter)] = []
+    /// Of those before.
+    private var endMax: UInt64 = 0
+    /// Of some it is not known.
+    private var isUnknown = false
+
+    private static let latestMax = 16
+
+    /// Nil where it is not known.
+    var end: UInt64? {
+      var copy = self
+      while !copy.latest.isEmpty { copy.foldFirst() }
+      return copy.isUnknown ? nil : copy.endMax
+    }
+
+    /// Bytes go out from an offset on. A piece behind another one of one body has its counter.
+    mutating func add(from offset: UInt64, _ bytes: SentByteCounter) {
+      while latest.count >= Self.latestMax || latest.contains(where: { $0.bytes === bytes }) { foldFirst() }
+      latest.append((offset, bytes))
+    }
+
+    private mutating func foldFirst() {
+      let (from, bytes) = latest.removeFirst()
+      guard let count = bytes.handedOverMax else { return isUnknown = true }
+      endMax = max(endMax, from.addingReportingOverflow(count).partialValue)
+    }
   }
 
   private struct Bytes: Hashable {
@@ -59,14 +93,24 @@ final class UploadMemory: Sendable {
     uploads.withLock { $0[upload]?.last = Bytes(offset: start, sha256: sha256) }
   }
 
-  /// These bytes are sent to this offset.
-  func begins(_ upload: String, at offset: UInt64, sha256: [UInt8]) {
+  /// These bytes are sent to this offset; a piece of them, from another one on.
+  func begins(_ upload: String, at offset: UInt64, sha256: [UInt8], from start: UInt64, _ bytes: SentByteCounter) {
     uploads.withLock {
       let known = $0[upload]
       let isKnown = known?.offset == offset && (known?.begun == .nothing || known?.begun == .bytes(sha256))
+      var sendings = known?.offset == offset ? known?.sendings ?? Sendings() : Sendings()
+      sendings.add(from: start, bytes)
       $0[upload] = Upload(
         offset: offset, begun: isKnown ? .bytes(sha256) : .unknown, isFound: known?.isFound ?? false,
-        asksFirst: known?.asksFirst ?? false)
+        asksFirst: known?.asksFirst ?? false, sendings: sendings)
+    }
+  }
+
+  /// False where the upload cannot go as far, whatever the server says: so many bytes have not left this process.
+  func canReach(_ upload: String, to end: UInt64) -> Bool {
+    uploads.withLock {
+      guard let known = $0[upload], end > known.offset, let sent = known.sendings.end else { return true }
+      return end <= max(sent, known.offset)
     }
   }
 

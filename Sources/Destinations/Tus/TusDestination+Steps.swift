@@ -270,7 +270,7 @@ extension TusDestination {
       appending.isAsked(after: responses) { reply($0, features) }
       return .send(headRequest(upload))
     case .send(let piece, let offset):
-      appending.isBegun()
+      appending.isBegun(from: offset)
       return .send(patchRequest(upload, piece, at: offset, features))
     case .lost: return .ended(lost)
     case .refused(let failure): return .ended(.refused(failure))

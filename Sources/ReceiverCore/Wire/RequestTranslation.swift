@@ -96,6 +96,13 @@ public struct RequestTranslation: Sendable {
     }
   }
 
+  /// A request of a user or of the operator. What others send costs as little as it can, whatever it is answered.
+  public func isKnown(_ request: WireRequest) -> Bool {
+    let authorization = request.field(HeaderName.authorization)
+    return operatorToken?.isIn(authorization: authorization) == true
+      || credentials.credential(authorization: authorization) != nil
+  }
+
   /// Which spool asks, and for whom, where the request says so in a way that is understood, and may ask.
   public func spool(_ request: WireRequest) -> (start: SpoolStart, credential: CredentialID)? {
     guard let text = request.field(HeaderName.spool), let start = SpoolStart(headerValue: text),

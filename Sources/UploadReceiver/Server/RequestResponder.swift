@@ -49,7 +49,8 @@ struct RequestResponder: Sendable {
     try await writer.write(response: answer.head, body: request.method == .head ? ResponseBody() : answer.responseBody)
     // A client that still waits for its 100 sends no body; one that sends too much is cut off.
     if exchange.wantsContinue { throw EndConnection() }
-    let restMax = answer.status == 401 ? RequestBodyReader.strangerBytesMax : RequestBodyReader.drainedBytesMax
+    let restMax =
+      translation.isKnown(wire) ? RequestBodyReader.drainedBytesMax : RequestBodyReader.strangerBytesMax
     guard try await exchange.reader.drain(atMost: restMax) else { throw EndConnection() }
   }
 
