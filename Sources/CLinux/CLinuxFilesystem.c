@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/btrfs.h>
+#include <linux/dqblk_xfs.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -114,6 +115,40 @@ uint64_t uploadfs_superblock_number(int fd) {
     default: break;
   }
   return is_named && stat(folder, &status) == 0 ? status.st_ino : 0;
+}
+
+// quotactl_fd(2), of which older headers know nothing: the same number on every architecture. The command is about users, and
+// answers for groups and projects as well; sys/quota.h has the shift, and names that linux/dqblk_xfs.h has, too.
+enum { QUOTACTL_FD = 443, QUOTA_STATE = Q_XGETQSTAT << 8 };
+
+int uploadfs_enforces_quotas(int fd) {
+  struct statfs facts;
+  if (fstatfs(fd, &facts) != 0) return -1;
+  switch ((uint32_t)facts.f_type) {
+    case BTRFS_SUPER_MAGIC: {
+      char folder[PATH_MAX];
+      struct stat status;
+      if (!btrfs_folder(fd, folder, sizeof folder) || stat(folder, &status) != 0) return -1;
+      strncat(folder, "/qgroups", sizeof folder - strlen(folder) - 1);
+      if (stat(folder, &status) == 0) return 1;
+      return errno == ENOENT ? 0 : -1;
+    }
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC: break;
+    default: errno = EOPNOTSUPP; return -1;
+  }
+  struct fs_quota_stat state;
+  memset(&state, 0, sizeof state);
+  if (syscall(QUOTACTL_FD, fd, QUOTA_STATE, 0, &state) == 0) {
+    return (state.qs_flags & (FS_QUOTA_UDQ_ENFD | FS_QUOTA_GDQ_ENFD | FS_QUOTA_PDQ_ENFD)) != 0;
+  }
+  // A filesystem without any says what a kernel, or a container, without the call says; but that does not look at the descriptor.
+  if (errno != ENOSYS) return -1;
+  if (syscall(QUOTACTL_FD, -1, QUOTA_STATE, 0, &state) == -1 && errno == EBADF) return 0;
+  errno = ENOSYS;
+  return -1;
 }
 
 static int next_unwritten(int fd, uint64_t from, uint64_t size, uint32_t flags, uint64_t *start_found, uint64_t *end_found) {

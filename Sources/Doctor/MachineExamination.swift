@@ -180,8 +180,9 @@ public struct MachineExamination: Sendable {
     if !facts.fuse.libraryHasPassthrough { missing.append("libfuse 3.17") }
     if !isKernelNewEnough { missing.append("Linux 6.9") }
     if !facts.mayMount { missing.append("root") }
-    guard missing.isEmpty else {
-      let impossible = "not possible: it needs \(missing.joined(separator: ", "))"
+    let lack = missing.isEmpty ? facts.spool?.quotas.refusal : "it needs \(missing.joined(separator: ", "))"
+    if let lack {
+      let impossible = "not possible: \(lack)"
       guard mode == .off else {
         return Finding(
           .passthrough, .warning, "set to \(mode.rawValue), and \(impossible).",

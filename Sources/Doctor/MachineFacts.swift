@@ -19,6 +19,8 @@ public struct MachineFacts: Hashable, Sendable {
     public var freeBytes: UInt64
     /// Files that can still be made; nil where the filesystem does not count them.
     public var freeFiles: UInt64?
+    /// Whether its filesystem may refuse bytes that it has room for.
+    public var quotas: SpoolQuotas
     /// What kind of filesystem it is, where that matters.
     public var kind: Kind
     /// The process whose mount uses it; nil when nobody does.
@@ -106,8 +108,9 @@ public struct MachineFacts: Hashable, Sendable {
     }
     return Spool(
       path: path, existing: existing, refusal: refusal, hasAttributes: hasAttributes, freeBytes: free,
-      freeFiles: numbers.f_files > 0 ? UInt64(numbers.f_favail) : nil, kind: kind(of: existing),
-      usedBy: owner(of: path + "/.state/lock"), privacy: existing == path ? SpoolPrivacy(of: path) : nil,
+      freeFiles: numbers.f_files > 0 ? UInt64(numbers.f_favail) : nil, quotas: SpoolQuotas(at: existing),
+      kind: kind(of: existing), usedBy: owner(of: path + "/.state/lock"),
+      privacy: existing == path ? SpoolPrivacy(of: path) : nil,
       uploadMount: UploadMounts.current.holding(existing, path + "/captures", path + "/.state"),
       missingFolder: missingFolder(of: path), owner: spool(with: path),
       outer: SpoolPlace.spool(around: SpoolPlace.resolved(path)))

@@ -58,6 +58,10 @@ public final class Filesystem: Sendable, FileContents {
   let writeBackErrors: WriteBackErrors
   /// Whether any description of an open file can write to it.
   let isOpenForWriting: OpenForWriting
+  /// What the spool's filesystem says of its quotas.
+  let askForQuotas: QuotaQuestion
+  /// What it said last: at the start, and then as long as files are written past the daemon.
+  let quotas: Mutex<SpoolQuotas>
   let holeMaking: HoleMaking
   let labelReading: SpoolLabel.Reading
   /// The spool's filesystem says what it has in memory.
@@ -113,15 +117,17 @@ public final class Filesystem: Sendable, FileContents {
   typealias WriteBackErrors = @Sendable (FileDescriptor) -> SystemError?
   /// Nil where the system does not say it.
   typealias OpenForWriting = @Sendable (FileDescriptor) -> Bool?
+  typealias QuotaQuestion = @Sendable (FileDescriptor) -> SpoolQuotas
 
   /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, `pause` for the pauses of
   /// writers that find no space, `writeBackErrors` for the kernel's memory of them, `isOpenForWriting` for what a lease tells,
-  /// `holeMaking` for the disk that chunks are given back to, and `labelReading` for what files say of themselves.
+  /// `quotas` for what the spool's filesystem has of them, `holeMaking` for the disk that chunks are given back to, and `labelReading` for what files say of themselves.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
     spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil,
     writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() },
-    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() }, holeMaking: HoleMaking = .system,
+    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() },
+    quotas: @escaping QuotaQuestion = { SpoolQuotas(of: $0) }, holeMaking: HoleMaking = .system,
     labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
@@ -129,6 +135,8 @@ public final class Filesystem: Sendable, FileContents {
     self.sink = sink
     self.writeBackErrors = writeBackErrors
     self.isOpenForWriting = isOpenForWriting
+    askForQuotas = quotas
+    self.quotas = Mutex(quotas(spool.captures))
     self.holeMaking = holeMaking
     self.labelReading = labelReading
     self.virtualTree = virtualTree
@@ -186,6 +194,11 @@ public final class Filesystem: Sendable, FileContents {
 
   /// Handles that pass the daemon now.
   public var passingHandles: Int { passingOpens.load(ordering: .relaxed) }
+
+  /// Why no file passes the daemon, although that is set; nil where that is possible as far as the spool's filesystem goes.
+  public var passthroughRefusal: String? {
+    configuration.passthrough == .off ? nil : quotas.withLock { $0.refusal }
+  }
 
   /// Makes everything that was written durable. Blocks on the local disk.
   public func syncSpool() {

@@ -76,6 +76,11 @@ final class MountSession: Sendable {
         "the spool's filesystem has no user extended attributes: what is being written stands in .state/marks, and parts of captures cannot be given back to the disk (when-full=release)",
         metadata: ["spool": "\(configuration.spool)"])
     }
+    if let refusal = filesystem.passthroughRefusal {
+      logger.warning(
+        "captures go through the daemon, whatever --passthrough says: a write that a quota refuses past it would be seen by its writer alone",
+        metadata: ["spool": "\(configuration.spool)", "reason": "\(refusal)"])
+    }
     if let history = filesystem.spoolHistory {
       logger.warning("\(history)", metadata: ["spool": "\(configuration.spool)"])
     }

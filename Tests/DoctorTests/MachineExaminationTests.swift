@@ -12,7 +12,7 @@ import UploadFS
     var facts = MachineFacts(
       spool: MachineFacts.Spool(
         path: "/spool", existing: "/spool", refusal: nil, hasAttributes: true, freeBytes: 50_000_000_000,
-        freeFiles: 1_000_000, kind: .disk, usedBy: nil),
+        freeFiles: 1_000_000, quotas: .none, kind: .disk, usedBy: nil),
       fuse: FuseFacts(
         device: .usable, libraryVersion: "3.17.2", libraryHasPassthrough: true, hasMountHelper: true,
         allowsOthers: false), mayMount: true, isRoot: true, kernel: "6.12.1+deb13-amd64", openFilesMax: 1 << 20,
@@ -153,6 +153,16 @@ import UploadFS
     #expect(try finding(.passthrough, passthrough: .read).message.hasPrefix("read: "))
   }
 
+  @Test func passthroughBesideQuotasIsNotPossible() throws {
+    for (quotas, words) in [(SpoolQuotas.enforced, "has quotas"), (.unknown, "does not say whether it has quotas")] {
+      let inVain = try finding(.passthrough, passthrough: .on) { $0.spool?.quotas = quotas }
+      #expect(inVain.level == .warning && inVain.message.hasSuffix("not possible: the spool's filesystem \(words)."))
+      let unset = try finding(.passthrough) { $0.spool?.quotas = quotas }
+      #expect(unset.level == .ok && unset.message.contains(words))
+    }
+    #expect(try finding(.passthrough, passthrough: .on) { $0.spool = nil }.level == .ok, "no spool was given")
+  }
+
   @Test func fewFilesAndLittleMemoryAreWarnings() throws {
     #expect(try finding(.openFiles) { $0.openFilesMax = 1024 }.level == .warning)
     #expect(try finding(.memory) { $0.availableBytes = 100_000_000 }.level == .warning)
@@ -161,6 +171,7 @@ import UploadFS
 
   @Test func thisMachineCanBeLookedAt() {
     let facts = MachineFacts.current(spool: "/tmp/there is no such folder/spool")
+    #expect(facts.spool?.quotas == SpoolQuotas(at: "/tmp"))
     #expect(facts.spool?.existing == "/tmp" && facts.openFilesMax > 0 && !facts.kernel.isEmpty)
   }
 }

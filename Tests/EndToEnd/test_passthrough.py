@@ -231,6 +231,38 @@ def test_what_is_open_while_the_disk_is_full_is_not_published(large_disk, new_mo
     assert receiver.published() == {}
 
 
+@pytest.fixture
+def disk_with_quotas(folder):
+    """An empty Btrfs of 8 GiB that takes no room."""
+    require("loop-devices")
+    image, place = folder / "quotas.img", folder / "quotas"
+    image.touch()
+    os.truncate(image, 8 << 30)
+    place.mkdir()
+    run("mkfs.btrfs", "-q", image)
+    run("mount", "-o", "loop", image, place)
+    run("btrfs", "quota", "enable", place)
+    yield place
+    unmount_lazily(str(place))
+
+
+@pytest.mark.promises("S50i")
+def test_nothing_passes_on_a_disk_with_quotas(disk_with_quotas, new_mount, receiver):
+    """Regression (FS12): what a quota had refused a writer was seen by nobody else, and its part was published."""
+    mount = new_mount(receiver, *ON_CLOSE, spool=disk_with_quotas / "spool")
+    assert "has quotas" in mount.program.log
+    with open(mount.root / "scan.raw", "wb", buffering=0) as file:
+        file.write(WRITTEN)
+        assert mount.summary()["passthrough"] == {"mode": "on", "handles": 0}
+        run("btrfs", "qgroup", "limit", str(len(WRITTEN) + BLOCK), disk_with_quotas)
+        with pytest.raises(OSError, match="Disk quota exceeded"):
+            for number in range(64):
+                file.write(os.urandom(len(WRITTEN)))
+                os.fsync(file.fileno())
+    mount.wait_for("scan.raw", "interrupted")
+    assert receiver.published() == {}
+
+
 READ_ON = """
 import os, sys
 while True:

@@ -35,6 +35,7 @@ final class Mounted {
     pause: @escaping PauseTurns.Pause = { _ in },
     writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() },
     isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() },
+    quotas: @escaping Filesystem.QuotaQuestion = { _ in .none },
     holeMaking: HoleMaking = .system,
     labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws {
@@ -46,7 +47,7 @@ final class Mounted {
     change(&configuration)
     filesystem = try Filesystem(
       configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source, instance: instance,
-      pause: pause, writeBackErrors: writeBackErrors, isOpenForWriting: isOpenForWriting,
+      pause: pause, writeBackErrors: writeBackErrors, isOpenForWriting: isOpenForWriting, quotas: quotas,
       holeMaking: holeMaking, labelReading: labelReading)
   }
 

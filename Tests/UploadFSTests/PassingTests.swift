@@ -35,12 +35,14 @@ import Testing
 
   private final class Disk: Sendable {
     let freeBytes = Mutex<UInt64>(8 << 30)
+    let quotas = Mutex(SpoolQuotas.none)
   }
 
   private static func mounted(
     _ kernel: Kernel, folder: TemporaryFolder? = nil, spareBytes: UInt64 = 8 << 30,
     disk: Disk? = nil, _ change: (inout FilesystemConfiguration) -> Void = { _ in },
-    isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() }
+    isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() },
+    quotas: @escaping Filesystem.QuotaQuestion = { _ in .none }
   ) throws -> Mounted {
     let rules = try ["*.raw upload=on-close", "*.wait upload=on-close close=wait", "*.big when-full=release"]
       .map { text in try FileRule(text) }
@@ -57,7 +59,7 @@ import Testing
         configuration.rules = FileRules(rules: rules)
         configuration.passthrough = .on
         change(&configuration)
-      }, isOpenForWriting: isOpenForWriting)
+      }, isOpenForWriting: isOpenForWriting, quotas: quotas)
     mounted.filesystem.backingFiles.withLock { $0 = kernel }
     return mounted
   }
@@ -210,6 +212,37 @@ import Testing
     mounted.filesystem.release(writer.handle)
     #expect(mounted.sink.lastSnapshot?.interruption == .writeFailed(errno: ENOSPC))
     #expect(mounted.sink.problems == [])
+  }
+
+  /// A reader that passes would have later writers pass as well.
+  @Test(.promises("S50i"), arguments: [SpoolQuotas.none, .enforced, .unknown])
+  func nothingPasses_whereAQuotaMayRefuseBytes(quotas: SpoolQuotas) throws {
+    let mounted = try Self.mounted(Kernel(), quotas: { _ in quotas })
+    let writer = try Self.create(mounted, "f.raw")
+    #expect((writer.backing != nil) == (quotas == .none) && writer.changesUnseen == (quotas == .none))
+    mounted.filesystem.release(writer.handle)
+    let reader = try Self.open(mounted, "f.raw", O_RDONLY)
+    #expect((reader.backing != nil) == (quotas == .none))
+    mounted.filesystem.release(reader.handle)
+    #expect((mounted.filesystem.passthroughRefusal == nil) == (quotas == .none))
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S50i"), arguments: [true, false]) func whatIsOpenWhenQuotasComeUp_isInterrupted(
+    isSeenAtTheLook: Bool
+  ) throws {
+    let disk = Disk()
+    let mounted = try Self.mounted(Kernel(), quotas: { _ in disk.quotas.withLock { $0 } })
+    let writer = try Self.create(mounted, "f.raw")
+    try #require(writer.changesUnseen)
+    disk.quotas.withLock { $0 = .enforced }
+    if isSeenAtTheLook { mounted.filesystem.lookAfterUnseenWriters() }
+    mounted.filesystem.release(writer.handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeFailed(errno: EDQUOT))
+    let next = try Self.create(mounted, "g.raw")
+    #expect(next.backing == nil && !next.changesUnseen)
+    mounted.filesystem.release(next.handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
   }
 
   @Test func whatHasBecomeTooLargeUnseen_isInterrupted() throws {

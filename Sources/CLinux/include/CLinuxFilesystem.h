@@ -73,6 +73,11 @@ int uploadfs_open_folder_beneath(int directory, const char *path);
 /// The same, entering the folders one by one.
 int uploadfs_enter_folders_beneath(int directory, const char *path);
 
+/// Whether the filesystem of an open file may refuse bytes because of a quota: 1 or 0, and −1 with errno where that cannot be told,
+/// as on filesystems of which this is not known how to ask. Users, groups and projects count (quotactl_fd(2), Linux 5.14), and
+/// the subvolumes of btrfs. Quotas that are only counted refuse nothing.
+int uploadfs_enforces_quotas(int fd);
+
 /// syncfs(2) needs _GNU_SOURCE.
 int uploadfs_syncfs(int fd);
 /// Fails with what earlier writes of the file failed with when the kernel brought them to the disk; each open file description

@@ -47,8 +47,10 @@ extension Filesystem {
     _ wanted: CachingPolicy.Opening, isNewContent: Bool
   ) -> CachingPolicy.Choice {
     // Where a call waits for the disk or the delivery, it has to be known what was written until then; a reader of a file of
-    // which parts may be given back has to be told so, and a writer that its file has become too large.
+    // which parts may be given back has to be told so, and a writer that its file has become too large. What a quota refuses has to
+    // be known as well.
     guard let backingFiles = backingFiles.withLock({ $0 }), state.released == nil,
+      quotas.withLock({ $0.allowPassthrough }),
       settings(of: file).map({ !$0.holdsCalls && $0.whenFull == .refuse && $0.tooLarge == .record }) ?? true
     else { return state.caching.choice(for: wanted) }
     var opening = wanted
@@ -154,10 +156,18 @@ extension Filesystem {
   }
 
   /// The disk may have refused a write that nobody has seen, of each writer that had its file open when the reserve was
-  /// touched: what they have written may lack something.
+  /// touched, or when the disk had quotas by now: what they have written may lack something.
   private func doubtWrites(of files: [CapturedFile]) {
-    guard !files.isEmpty, space.spareBytes(refreshing: true) == 0 else { return }
-    for file in files { file.state.withLock { $0.fate.lostContent(.writeFailed(errno: ENOSPC)) } }
+    guard !files.isEmpty, let code = possibleRefusal() else { return }
+    for file in files { file.state.withLock { $0.fate.lostContent(.writeFailed(errno: code)) } }
+  }
+
+  /// What the spool's disk may have told a writer of which nobody else knows; nil where it had no reason to refuse anything.
+  private func possibleRefusal() -> Int32? {
+    let known = askForQuotas(root)
+    quotas.withLock { $0 = known }
+    if space.spareBytes(refreshing: true) == 0 { return ENOSPC }
+    return known.allowPassthrough ? nil : EDQUOT
   }
 
   private func finishUnseenWriting(of file: CapturedFile, through descriptor: FileDescriptor) {

@@ -65,7 +65,9 @@ final class InProcessMount: Sendable {
     options.change(&configuration)
     let filesystem = try Filesystem(
       configuration: configuration, sink: sink, virtualTree: tree,
-      spaceSource: options.disk?.source(captures: spool + "/captures"), instance: nil)
+      spaceSource: options.disk?.source(captures: spool + "/captures"), instance: nil,
+      // What an overlay says of quotas would keep the kernel from being asked for more.
+      quotas: { options.isOnOverlay ? .none : SpoolQuotas(of: $0) })
     self.filesystem = Mutex(filesystem)
     mount = Mutex(try FuseMount(filesystem: filesystem, configuration: configuration))
     connection.withLock { $0 = Self.deviceMinor(at: folder + "/mount") }
