@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 int uploadfs_openat(int directory, const char *path, int flags, mode_t mode) {
@@ -39,6 +40,13 @@ int uploadfs_umount2(const char *path, int flags) { return umount2(path, flags);
 int uploadfs_pidfd_open(pid_t pid) { return pidfd_open(pid, 0); }
 
 int uploadfs_pidfd_send_signal(int pidfd, int number) { return pidfd_send_signal(pidfd, number, NULL, 0); }
+
+int uploadfs_file_size_limit(pid_t thread, uint64_t *bytes) {
+  struct rlimit limit;
+  if (prlimit(thread, RLIMIT_FSIZE, NULL, &limit) != 0) return -1;
+  *bytes = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+  return 0;
+}
 
 void uploadfs_return_memory(void) { malloc_trim(0); }
 

@@ -4,6 +4,7 @@ Whether a call passes the daemon shows while the daemon stands still (SIGSTOP): 
 """
 
 import contextlib
+import errno
 import hashlib
 import mmap
 import os
@@ -228,6 +229,29 @@ def test_what_is_open_while_the_disk_is_full_is_not_published(large_disk, new_mo
             for _ in range(1000):
                 file.write(b"x" * BLOCK)
     mount.wait_for("scan.raw", "interrupted")
+    assert receiver.published() == {}
+
+
+WRITE_TO_THE_LIMIT = """
+import os, resource, sys
+descriptor = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o640)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+assert os.write(descriptor, b"x" * 2000) == 1000
+try:
+    os.write(descriptor, b"y")
+except OSError as error:
+    print(error.errno)
+os.close(descriptor)
+"""
+
+
+@pytest.mark.promises("S41o", "S50f")
+def test_what_its_writers_limit_cuts_off_is_not_published(mount, receiver):
+    """Regression (FS12): the program was told, and its part was published."""
+    command = [sys.executable, "-c", WRITE_TO_THE_LIMIT, mount.root / "scan.raw"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == f"{errno.EFBIG}\n"
+    status = mount.wait_for("scan.raw", "interrupted")
+    assert status["last_error"]["code"] == "write-failed" and "EFBIG" in status["last_error"]["message"], status
     assert receiver.published() == {}
 
 

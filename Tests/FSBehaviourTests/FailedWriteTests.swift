@@ -42,6 +42,29 @@ import UploadFS
     }
   }
 
+  /// Regression (FS12): its program was told, nobody else, and the part was published.
+  @Test(.promises("S41o")) func aFileThatEndsAtItsWritersOwnLimitIsInterrupted() async throws {
+    try await mounted { side in
+      let limited = try side.another("limited")
+      // RLIMIT_FSIZE.
+      try limited(.setrlimit(1, 1000))
+      try limited(.open("take", [.readWrite, .create], as: "file"))
+      #expect(try limited(.write("file", .repeated(1, count: 2000))) == .number(1000))
+      #expect(try limited(.write("file", "x")) == .failed(.tooLarge))
+      try limited(.close("file"))
+      let part = try side.settled("take")
+      #expect(part.interruption == .writeFailed(errno: EFBIG) && part.sizeBytes == 1000)
+
+      try side(.open("take", [.writeOnly, .append], as: "file"))
+      #expect(try side(.write("file", "the rest")) == .number(8))
+      try side(.close("file"))
+      #expect(try side.settled("take").interruption == nil, "written after all")
+
+      try limited(.put("small", .repeated(1, count: 999)))
+      #expect(try side.settled("small").interruption == nil)
+    }
+  }
+
   /// How a writer makes good what has failed.
   enum Remedy: String, CaseIterable, CustomTestStringConvertible {
     case written, cutOff, emptied, writtenAnew

@@ -1,6 +1,7 @@
 import FileModel
 import FilesystemCalls
 import FilesystemFixtures
+import Glibc
 import Promises
 import Testing
 import UploadFS
@@ -53,6 +54,21 @@ import UploadFS
       #expect(try side(.pwrite("file", "y", at: 0)) == .number(1))
       try side(.ftruncate("file", 0))
       try side(.close("file"))
+    }
+  }
+
+  @Test(.promises("S41o", "S50f", needs: .passthrough))
+  func aFileThatEndsAtItsWritersOwnLimit_isInterrupted() async throws {
+    try await mounted(PassthroughTests.options()) { side in
+      let limited = try side.another("limited")
+      // RLIMIT_FSIZE.
+      try limited(.setrlimit(1, 1000))
+      try limited(.open("f.raw", [.writeOnly, .create], as: "file"))
+      #expect(try limited(.write("file", .repeated(1, count: 2000))) == .number(1000))
+      #expect(try limited(.write("file", "x")) == .failed(.tooLarge))
+      try limited(.close("file"))
+      let settled = try #require(side.mount.sink.settled("work/f.raw"))
+      #expect(settled.interruption == .writeFailed(errno: EFBIG) && settled.sizeBytes == 1000)
     }
   }
 

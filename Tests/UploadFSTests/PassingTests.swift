@@ -245,6 +245,23 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
   }
 
+  /// Regression (FS12): the part that a program had written up to its own limit (`ulimit -f`) was published.
+  @Test(.promises("S50f", "S41o"), arguments: [true, false]) func whatItsWritersLimitCutsOffUnseen_isInterrupted(
+    goesOn: Bool
+  ) throws {
+    let limited = try LimitedProcess()
+    let mounted = try Self.mounted(Kernel())
+    let writer = try Self.create(mounted, "f.raw")
+    try #require(writer.changesUnseen)
+    try Self.writePast(mounted, "f.raw", bytes: LimitedProcess.bytes)
+    _ = try mounted.filesystem.flush(writer.handle, closer: limited.number)
+    // A duplicate of the descriptor, in a process without the limit.
+    if goesOn { try Self.writePast(mounted, "f.raw", bytes: LimitedProcess.bytes + 1) }
+    mounted.filesystem.release(writer.handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == (goesOn ? nil : .writeFailed(errno: EFBIG)))
+    #expect(mounted.sink.problems == [])
+  }
+
   @Test func whatHasBecomeTooLargeUnseen_isInterrupted() throws {
     let mounted = try Self.mounted(Kernel()) { $0.fileBytesMax = 1000 }
     let writer = try Self.create(mounted, "f.raw")

@@ -35,6 +35,9 @@ int uploadfs_umount2(const char *path, int flags);
 /// of the same number. poll(2) finds the descriptor readable once the process has ended.
 int uploadfs_pidfd_open(pid_t pid);
 int uploadfs_pidfd_send_signal(int pidfd, int number);
+/// The length beyond which the kernel lets a thread's process write no file (prlimit(2), which needs _GNU_SOURCE; UINT64_MAX where
+/// there is no such limit). −1 with errno where that cannot be told; EPERM where the thread is another user's.
+int uploadfs_file_size_limit(pid_t thread, uint64_t *bytes);
 /// Whether a signal is ignored; SIG_IGN is a cast that no module has.
 int uploadfs_ignores_signal(int number);
 /// Sees to it that the descriptors 0 to 2 are open, on /dev/null where they were closed: the next file would be taken for the place where

@@ -243,6 +243,7 @@ extension FileStatus.Failure {
     switch errno {
     case 0: ""
     case 5: " (EIO: the disk reports an error)"
+    case 27: " (EFBIG: its program may make no longer files, see ulimit -f)"
     case 28: " (ENOSPC: no space was left)"
     case 122: " (EDQUOT: the disk quota was used up)"
     default: " (errno \(errno))"

@@ -26,6 +26,9 @@ final class FileHandle: Sendable {
   let hasSynchronized = Atomic<Bool>(false)
   /// A descriptor of it was closed and nothing was written since: it no longer counts as a writer.
   let isResting = Atomic<Bool>(false)
+  /// Where the limit of a process that closed a descriptor of it had perhaps cut the file off, of one that writes past the daemon: its
+  /// release decides. UInt64.max where none had.
+  let cutBytes = Atomic<UInt64>(.max)
   /// It writes past pages that others have.
   let writesBehindPages = Atomic<Bool>(false)
 

@@ -109,6 +109,7 @@ extension Filesystem {
     let file = handle.file
     do throws(SystemError) {
       let end = Int64(try handle.descriptor.status().st_size)
+      if UInt64(clamping: end) == handle.cutBytes.load(ordering: .relaxed) { noteCut(file, at: UInt64(clamping: end)) }
       if UInt64(clamping: end) > configuration.fileBytesMax { writeFailed(file, at: 0, count: Int(end), .tooLarge) }
     } catch {
       doubtContent(of: file, error)

@@ -25,6 +25,7 @@ extension Filesystem {
     let close = isChanged || hasChanged ? settings(of: handle.file)?.close : nil
     let isAwaited = hasChanged && close == .wait
     let fate = isChanged || isAwaited ? ProcessFate(of: closer) : .alive
+    if isChanged, fate.signal == 0 { noteOwnLimit(of: closer, handle) }
     let isOwner = (isChanged || isAwaited) && ProcessFate.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
     if isAwaited, isOwner, fate == .alive {
       return settleForDelivery(handle.file, through: handle.descriptor) { state in
@@ -114,11 +115,39 @@ extension Filesystem {
       limit = min(limit, taken)
     }
     let cause: Interruption = error == .tooLarge ? .writeRefused(limitBytes: limit) : .writeFailed(errno: error.code)
+    noteFailedWrite(file, start..<(start &+ UInt64(clamping: count)), cause)
+  }
+
+  private func noteFailedWrite(_ file: CapturedFile, _ bytes: Range<UInt64>, _ cause: Interruption) {
     announce(file) { state in
       let known = state.fate.interruption
-      state.fate.writeFailed(start..<(start &+ UInt64(clamping: count)), cause)
+      state.fate.writeFailed(bytes, cause)
       return state.fate.interruption == known ? nil : .writeFailed(cause)
     }
+  }
+
+  /// The kernel refuses by itself what goes beyond the writer's own limit: nobody but the writer is told. What it was to write is missing
+  /// behind a file that ends exactly there.
+  private func noteOwnLimit(of closer: pid_t, _ handle: FileHandle) {
+    guard let limit = FileSizeLimit(of: closer) else { return }
+    let file = handle.file
+    do throws(SystemError) {
+      let size = UInt64(clamping: try handle.descriptor.status().st_size)
+      guard limit.mayHaveCut(sizeBytes: size) else { return }
+      if handle.choice.writesUnseen {
+        // A duplicate may go on, and only the release tells how far.
+        handle.cutBytes.store(size, ordering: .relaxed)
+      } else {
+        noteCut(file, at: size)
+      }
+    } catch {
+      file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
+    }
+  }
+
+  /// What a limit of its writer has cut off is made good as any other write that failed.
+  func noteCut(_ file: CapturedFile, at size: UInt64) {
+    noteFailedWrite(file, size..<(size &+ 1), .writeFailed(errno: EFBIG))
   }
 
   /// The rule for a file; nil when no rule needs to be looked up, or the file has no name.

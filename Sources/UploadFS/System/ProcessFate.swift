@@ -69,7 +69,8 @@ struct ProcessFate: Hashable, Sendable {
 
   private static func text(_ field: ArraySlice<UInt8>) -> String { String(decoding: field, as: UTF8.self) }
 
-  private static func read(_ path: String) -> [UInt8] {
+  /// The beginning of a file of proc(5); empty where it cannot be read.
+  static func read(_ path: String) -> [UInt8] {
     let number = uploadfs_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0)
     guard number >= 0 else { return [] }
     defer { close(number) }
