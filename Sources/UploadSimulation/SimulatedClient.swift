@@ -216,7 +216,12 @@ final class SimulatedClient: CopyHolder {
   private func isHeldBack(_ id: FileID) -> Bool {
     let (state, code) = explanation(of: id)
     let isOfSpool = code.flatMap { Interruption($0) }?.isOfSpool ?? false
-    return state == .held || state == .interrupted && !isOfSpool
+    return state == .held || state == .interrupted && !isOfSpool && !isLeftOfDelivered(id, code)
+  }
+
+  /// What may be left of a delivered content takes the place of that by no word: whatever of it is published is a violation.
+  private func isLeftOfDelivered(_ id: FileID, _ code: String?) -> Bool {
+    ["not-on-disk", "unproven"].contains(code) && schedule?.catalogEntry(of: id)?.state == .complete
   }
 
   /// False when the effect fails, or when the machine goes down instead.

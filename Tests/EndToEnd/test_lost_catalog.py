@@ -21,7 +21,7 @@ def chunks_received(receiver):
     return receiver.stats()["chunks_received"]
 
 
-@pytest.mark.promises("S80g", "P113")
+@pytest.mark.promises("S80h", "P113")
 @pytest.mark.parametrize("seconds", [-5, 0, 5])
 def test_what_was_delivered_is_compared_and_not_sent(new_mount, receiver, seconds):
     """Regression (G10): it was sent again, and published under a number."""
@@ -39,7 +39,7 @@ def test_what_was_delivered_is_compared_and_not_sent(new_mount, receiver, second
     assert sorted(receiver.published()) == ["a.mov"] and (receiver.files / "a.mov").stat().st_ino == there
 
 
-@pytest.mark.promises("S80g")
+@pytest.mark.promises("S80h")
 def test_an_older_content_is_held_and_a_newer_one_is_sent(new_mount, receiver):
     mount = new_mount(receiver)
     for name in ("older.mov", "newer.mov"):

@@ -17,7 +17,26 @@ struct DeliveredContent: Hashable, Sendable {
     case older
     /// What was left of a recording whose parts were given up.
     case rest
+    /// What its disk has left of it, or another file: nothing says which.
+    case doubtful
   }
+}
+
+extension Interruption {
+  /// Zeros, or a part of what was closed, may be all that a disk has left of it.
+  fileprivate var mayBeRemains: Bool {
+    switch self {
+    case .notOnDisk, .lostInWriteBack, .unproven: true
+    case .writeRefused, .writeFailed, .changeRefused, .writerKilled, .mountDied, .changedInSpool, .olderThanDelivered,
+      .spoolUnreadable, .spoolFailing:
+      false
+    }
+  }
+}
+
+extension FileSnapshot {
+  /// Nothing proves that its disk has all of it.
+  var mayBeRemains: Bool { interruption?.mayBeRemains == true && !isPartlyReleased }
 }
 
 extension CatalogEntry {
@@ -82,8 +101,9 @@ extension UploadSchedule {
     if file.progress.delivered == nil { failAsRest(&file, of: entry, isCompared: false, at: now) }
   }
 
-  /// As above, of a capture of which nothing was given up, as far as the catalog knows: a power cut before the copy may have left zeros, or
-  /// something else was put there. Where it is not what was delivered it is held, and the delivery stays known.
+  /// As above, of a capture of which nothing was given up, as far as the catalog knows: a power cut, here or before a copy of the spool was
+  /// made, may have left zeros or a part of it, or something else was put there. Where it is not what was delivered it is held, and the
+  /// delivery stays known.
   mutating func findUnproven(_ file: inout FileUpload, of entry: CatalogEntry) {
     guard file.snapshot.sizeBytes > 0 || entry.sizeBytes > 0 else {
       // Nothing can be missing.
@@ -92,7 +112,14 @@ extension UploadSchedule {
       return
     }
     keepDelivered(entry, of: file)
-    file.progress.delivered = contentToCompare(file, with: entry, otherwise: .older)
+    file.progress.delivered = contentToCompare(file, with: entry, otherwise: .doubtful)
+  }
+
+  /// What is known as delivered of a file that may be what its disk has left of that. It takes the place of the whole by no word and no
+  /// rule.
+  func deliveryOfRemains(_ file: FileUpload) -> CatalogEntry? {
+    guard file.snapshot.mayBeRemains, let entry = unconfirmed[file.id], entry.isDelivered else { return nil }
+    return entry
   }
 
   /// The catalog goes on saying what was delivered.
@@ -228,7 +255,10 @@ extension UploadSchedule {
       // An upload of another content, which it has taken the place of.
       abortSession(&file, at: now)
       // It has been proven whole, whatever it says of itself.
-      if file.snapshot.interruption == .unproven { acceptInterruption(of: &file, .unproven) }
+      if let doubt = file.snapshot.interruption, doubt.mayBeRemains {
+        acceptInterruption(of: &file, doubt)
+        settleLostPlaces(of: &file)
+      }
       file.becomeDelivered(as: entry)
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
       file.phase = .finishing
@@ -243,6 +273,7 @@ extension UploadSchedule {
     case .older:
       unconfirmed[id] = entry
       file.snapshot.interruption = .olderThanDelivered
+    case .doubtful: unconfirmed[id] = entry
     case .rest:
       unconfirmed[id] = entry
       if let entry { isRest(&file, of: entry, at: now) }

@@ -531,9 +531,7 @@ extension UploadSchedule {
       findOther(&file, than: entry)
     } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .elsewhere {
       findRest(&file, of: entry, at: now)
-    } else if let entry, entry.isDelivered, snapshot.interruption == .unproven, !snapshot.isPartlyReleased,
-      file.phase != .elsewhere
-    {
+    } else if let entry, entry.isDelivered, snapshot.mayBeRemains, file.phase != .elsewhere {
       findUnproven(&file, of: entry)
     } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
@@ -765,7 +763,7 @@ extension UploadSchedule {
     if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
-    } else if file.progress.delivered != nil, file.snapshot.interruption == .unproven {
+    } else if file.progress.delivered != nil, file.snapshot.mayBeRemains {
       makeReady(id, at: now)
     } else if file.nextPath(limits) != nil, mayProve(file) {
       makeReady(id, at: now)

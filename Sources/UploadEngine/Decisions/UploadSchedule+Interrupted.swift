@@ -54,6 +54,7 @@ extension UploadSchedule {
     case let interruption? where interruption.isOfSpool: return .hold
     default: break
     }
+    if deliveryOfRemains(file) != nil { return .hold }
     return limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
   }
 
@@ -71,7 +72,9 @@ extension UploadSchedule {
       file.diskPatience = nil
     }
     file.phase = .interrupted
-    let failure = FileStatus.Failure(interruption, at: now)
+    let failure =
+      deliveryOfRemains(file).map { FileStatus.Failure(interruption, ofDelivered: $0, at: now) }
+      ?? FileStatus.Failure(interruption, at: now)
     file.lastFailure = failure
     files[id] = file
     actions.append(.record(id))
@@ -167,6 +170,23 @@ extension FileStatus.Failure {
   /// What people are told of an interruption.
   init(_ interruption: Interruption, at now: Moment) {
     self.init(code: interruption.code, message: Self.message(of: interruption), at: now)
+  }
+
+  /// What people are told of a file that may be what its disk has left of what was delivered.
+  init(_ interruption: Interruption, ofDelivered entry: CatalogEntry, at now: Moment) {
+    let name = entry.receipt?.name ?? String(describing: entry.path)
+    let reason =
+      interruption == .unproven
+      ? "The spool was copied without what it says of its files, or has lost it, and this one is not what was delivered, or cannot be "
+        + "compared with it: after a power cut it may be zeros or a part of that."
+      : "The machine stopped, or the spool's disk went, before the disk was known to have the whole file, and what it has is not what was "
+        + "delivered: parts of it may be missing or zeros."
+    self.init(
+      code: interruption.code,
+      message:
+        "\(reason) What was delivered as \(name) stays there, and nothing of this takes its place. Look at it, and remove it. "
+        + "If it is another recording, copy it in the mount to another name, or write it anew from its beginning.",
+      at: now)
   }
 
   /// What people are told of a folder of the spool that the scan cannot read.

@@ -280,6 +280,9 @@ extension UploadSchedule {
       "The spool's disk does not say, or has not taken, what the file holds; it is delivered once it does, without anybody's help."
     case .interrupted where file.snapshot.interruption == .changedInSpool:
       "Another program changed it in the spool, so it is not published. `uploadfs-mount publish` publishes it as it is."
+    case .interrupted where deliveryOfRemains(file) != nil:
+      "It may be what a power cut has left of what was delivered, so that it takes the place of that by no word. Remove it, or copy it "
+        + "to another name to have it published."
     case .interrupted where file.snapshot.interruption == .olderThanDelivered:
       "It is not what was delivered, nor known to be later, so it is not published. `uploadfs-mount publish` publishes it as it is."
     case .interrupted where file.snapshot.interruption == .unproven:

@@ -24,6 +24,7 @@ extension UploadSchedule {
     case .failed where file.isUnrecorded: return .doesNotApply
     // Nothing of it is sent, and it has to be known for what it is.
     case _ where unconfirmed[id]?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
+    case .interrupted where deliveryOfRemains(file) != nil: return .doesNotApply
     case .ready where file.progress.delivered != nil: return .doesNotApply
     case .writing, .held, .interrupted, .ready, .waiting, .failed: break
     case .cancelled: return .obeyed
@@ -120,6 +121,8 @@ extension UploadSchedule {
     switch file.phase {
     // What it is like is not known, and what is not known is not published.
     case .interrupted where file.snapshot.interruption?.isOfSpool == true: return .doesNotApply
+    // A whole was delivered, and this may be zeros.
+    case .interrupted where deliveryOfRemains(file) != nil: return .doesNotApply
     case .held, .interrupted: break
     case .elsewhere: return .goesElsewhere
     case .writing, .ignored, .ready, .waiting, .finishing, .complete, .failed, .cancelled: return .doesNotApply

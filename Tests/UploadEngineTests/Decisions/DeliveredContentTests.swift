@@ -288,6 +288,68 @@ import Testing
     #expect(harness.state(file.id) != .failed)
   }
 
+  private static let remains: [(doubt: Interruption, sizeBytes: UInt64)] = [
+    (.unproven, 3000), (.unproven, 2000), (.notOnDisk, 3000), (.notOnDisk, 2000), (.notOnDisk, 0),
+    (.lostInWriteBack(errno: 5, 0..<4096), 3000),
+  ]
+
+  /// Regression: `publish` of all that was held put what a power cut had left, as zeros, over the whole at the server, and after it, or after
+  /// `cancel`, the delivery was not known any more.
+  @Test(.promises("S40l", "S80g"), arguments: remains, [FileSettings.Interrupted.hold, .publish, .discard])
+  func whatMayBeLeftOfADeliveredFile_isPublishedByNoWordAndNoRule(
+    _ remains: (doubt: Interruption, sizeBytes: UInt64), _ rule: FileSettings.Interrupted
+  ) {
+    var limits = ScheduleHarness.standardLimits
+    limits.rules.defaults.interrupted = rule
+    var copy = file
+    (copy.snapshot.modifiedNanoseconds, copy.snapshot.interruption) = (77, remains.doubt)
+    // What is read has other digests.
+    (copy.snapshot.sizeBytes, copy.snapshot.epoch) = (remains.sizeBytes, 0)
+    var harness = ScheduleHarness(limits: limits, catalog: [entry])
+    harness.handle(copy.found)
+    harness.handle(.scanEnded)
+    for word in [nil, .publish, .cancel, .retry, .resend, .publish] as [FileWord?] {
+      var outcome = FileWordOutcome.doesNotApply
+      if let word { harness.apply { outcome = $0.obey(word, file.id, at: $1) } }
+      harness.answerReads()
+      harness.succeed()
+      #expect(outcome == .doesNotApply && harness.state(file.id) == .interrupted)
+      #expect(harness.schedule.catalogEntry(of: file.id) == entry, "what was delivered stays known")
+      #expect(harness.sent.isEmpty && harness.buffers.isEmpty && harness.schedule.takeSpoolOrders().isEmpty)
+    }
+    #expect(harness.schedule.isIdle)
+    let status = harness.status(file.id)
+    #expect(status?.lastFailure?.code == remains.doubt.code)
+    #expect(status?.lastFailure?.message.contains("delivered as a.mov stays there") == true)
+    #expect(status?.reason?.contains("Remove it") == true)
+  }
+
+  @Test(.promises("S80g")) func whatMayBeLeftOfADeliveredFile_andIsWrittenAnew_isDelivered() {
+    var harness = found { ($0.sizeBytes, $0.epoch, $0.interruption) = (2000, 0, .notOnDisk) }
+    #expect(harness.state(file.id) == .interrupted)
+    var isToldFirst = false
+    harness.apply { schedule, _ in isToldFirst = schedule.contentWillChange(file.id) }
+    #expect(isToldFirst && harness.schedule.catalogEntry(of: file.id)?.receipt == nil)
+    harness.record()
+    harness.handle(file.changed)
+    harness.handle(file.settled)
+    // Something of the earlier run may be under way.
+    harness.advance(by: .seconds(30))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.buffers.isEmpty)
+  }
+
+  /// A power cut may take the time alone.
+  @Test(.promises("S40l")) func whatThePowerCutHasLeftWhole_isKnownByItsContent() {
+    var harness = found { ($0.modifiedNanoseconds, $0.interruption) = (77, .notOnDisk) }
+    harness.answerReads()
+    harness.record()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.schedule.isIdle)
+    let orders = harness.schedule.takeSpoolOrders()
+    #expect(orders.count == 1 && orders.allSatisfy { if case .accept = $0 { true } else { false } })
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == entry.receipt)
+  }
+
   /// Found by reading: an empty one was compared without an end, and every other one waited for that.
   @Test(.promises("S79j"), arguments: [nil, .unproven] as [Interruption?])
   func anEmptyOne_lacksNothing(doubt: Interruption?) throws {

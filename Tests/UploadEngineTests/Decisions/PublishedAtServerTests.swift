@@ -49,7 +49,7 @@ import Testing
   }
 
   /// Regression (G10): it was sent again, and published under a number.
-  @Test(.promises("S80g"), arguments: [-1, 0, 1] as [Int64])
+  @Test(.promises("S80h"), arguments: [-1, 0, 1] as [Int64])
   func theSameContentIsComparedAndNotSent(timeDifference: Int64) {
     var harness = opened { $0.modifiedNanoseconds += timeDifference }
     harness.answerReads()
@@ -60,7 +60,7 @@ import Testing
     #expect(receipt?.publishedAs == "a-2.mov" && receipt?.id.isEmpty == true)
   }
 
-  @Test(.promises("S80g"), arguments: [(-1, false), (0, false), (1, true)] as [(Int64, Bool)])
+  @Test(.promises("S80h"), arguments: [(-1, false), (0, false), (1, true)] as [(Int64, Bool)])
   func anotherContentIsHeldUnlessItIsNewer(timeDifference: Int64, isSent: Bool) {
     // What is read has other digests.
     var harness = opened { ($0.modifiedNanoseconds, $0.epoch) = ($0.modifiedNanoseconds + timeDifference, 0) }
@@ -71,7 +71,7 @@ import Testing
     #expect((harness.status(file.id)?.lastFailure?.code == "older-than-delivered") == !isSent)
   }
 
-  @Test(.promises("S80g"), arguments: [(-1, false), (1, true)] as [(Int64, Bool)])
+  @Test(.promises("S80h"), arguments: [(-1, false), (1, true)] as [(Int64, Bool)])
   func anotherSizeIsHeldUnlessItIsNewer(timeDifference: Int64, isSent: Bool) {
     var harness = opened { ($0.modifiedNanoseconds, $0.sizeBytes) = ($0.modifiedNanoseconds + timeDifference, 2000) }
     harness.answerReads()
@@ -80,7 +80,7 @@ import Testing
   }
 
   /// A later content that was still to go is not what the server has, whatever its time.
-  @Test(.promises("S80g"))
+  @Test(.promises("S80h"))
   func aLaterContentThatTheCatalogKnowsIsSent() {
     let known = CatalogEntry(
       id: file.id, path: RelativePath("a.mov"), inode: 1, sizeBytes: 3000, modifiedNanoseconds: 4, revision: 2,
@@ -90,7 +90,7 @@ import Testing
     #expect(isSent(harness))
   }
 
-  @Test(.promises("S80g"))
+  @Test(.promises("S80h"))
   func anAnswerForAnotherCaptureOrNameSaysNothing() {
     let other = FormerPublication(
       publication: EarlierPublication(
