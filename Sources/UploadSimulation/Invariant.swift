@@ -62,7 +62,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case delivery
   /// A capture is published under one name as long as it lives, and no other one under that.
   case names
-  /// What the client has published gives way to what it publishes later, however often it has died in between.
+  /// What the client has published gives way to what it publishes later, however often it has died in between. What another machine has
+  /// does not.
   case owners
   /// A call that waits for a delivery ends when its file's fate is known, with what that is, and not before.
   case waits

@@ -102,6 +102,15 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// A new record of names knows of captures that are gone nothing but their rows, as long as the catalog has these.
   case overlookPublications = "overlook-publications"
 
+  /// After a restart captures have each other's identity where names and numbers are given, as by the inode numbers of a spool that was moved.
+  case mistakeIdentities = "mistake-identities"
+
+  /// A name passes on with its path although the capture that has it is there still, under another path.
+  case inheritLivingNames = "inherit-living-names"
+
+  /// Names are taken from whatever capture has them, also from another machine's.
+  case replaceOthers = "replace-others"
+
   /// Calls that wait for a delivery take the server's word for it.
   case answerEarly = "answer-early"
   /// Calls that wait for a delivery are not told of it.
@@ -188,13 +197,13 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired,
-      .doubleChunk, .loseRecord, .endlessSessionName, .spin:
+      .doubleChunk, .loseRecord, .endlessSessionName, .replaceOthers, .spin:
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
     case .wakeByWallClock: .clock
     case .forgetWords: .words
-    case .forgetNames, .overlookPlainNames, .overlookPublications: .templates
+    case .forgetNames, .overlookPlainNames, .overlookPublications, .mistakeIdentities, .inheritLivingNames: .templates
     case .evictForOne, .evictUnshown, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
     case .retrySetbacks: .liar
@@ -239,8 +248,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .retrySetbacks: .cost
     case .compressUnasked: .encoding
     case .forgetWords: .words
-    case .forgetNames, .overlookPlainNames, .overlookPublications: .names
-    case .forgetIntents, .strayLonger: .owners
+    case .forgetNames, .overlookPlainNames, .overlookPublications, .mistakeIdentities, .inheritLivingNames: .names
+    case .forgetIntents, .strayLonger, .replaceOthers: .owners
     case .holdUpOthers: .destinations
     case .answerEarly, .answerLate: .waits
     case .endlessSessionName: .resumeRecord

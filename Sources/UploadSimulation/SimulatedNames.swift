@@ -12,9 +12,11 @@ final class SimulatedNames {
   }
 
   private unowned let world: World
+  private unowned let capture: SimulatedCapture
   /// Nil where no capture has a name but its path.
   private var ledger: NameLedger?
   private let checks: NameChecks?
+  private var mistakes = NameMistakes()
   /// Those of this start.
   private(set) var known: PublishedNames?
   private var jobs: [Job] = []
@@ -23,6 +25,7 @@ final class SimulatedNames {
 
   init(_ world: World, _ capture: SimulatedCapture) {
     self.world = world
+    self.capture = capture
     checks = world.scenario.nameTemplates.isEmpty ? nil : NameChecks(world, capture)
     world.oracle.names = checks
   }
@@ -44,7 +47,9 @@ final class SimulatedNames {
       guard ledger != nil || rules.haveNames else { return nil }
       if ledger == nil { ledger = try begin(after: entries, publishedIn: catalog) }
       let names = PublishedNames(rules: rules, host: "camera", ledger: ledger)
-      try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
+      let present = entries.filter { !$0.state.isHistory }.map(\.id)
+      try names.recall(present)
+      if world.bug == .mistakeIdentities { mistakes.exchange(present) }
       known = names
       world.trace("client: names are \(text)")
       return rules.defaults.name
@@ -56,6 +61,7 @@ final class SimulatedNames {
 
   /// The first record, which learns from catalogs what was published.
   private func begin(after entries: [CatalogEntry], publishedIn catalog: Catalog?) throws -> NameLedger {
+    mistakes.recordBegins()
     if world.bug != .forgetNames { checks?.recordBegins(after: entries, given: try catalog?.givenNames() ?? []) }
     guard world.bug != .forgetNames, world.bug != .overlookPlainNames else { return try NameLedger() }
     let ledger = try NameLedger(after: entries)
@@ -75,7 +81,8 @@ final class SimulatedNames {
 
   /// Nil while it has to be decided.
   func name(of file: FileID, at path: RelativePath) -> RelativePath? {
-    known.map { $0.name(of: file, at: path) } ?? path
+    guard let known else { return path }
+    return mistakes.name(of: file, at: path) ?? known.name(of: mistakes.identity(of: file), at: path)
   }
 
   func shownName(of file: FileID, at path: RelativePath) -> RelativePath {
@@ -131,8 +138,11 @@ final class SimulatedNames {
   }
 
   private func decideNow(_ wanted: [(file: FileID, path: RelativePath)]) -> Bool {
+    if world.bug == .inheritLivingNames {
+      for (file, path) in wanted { mistakes.inherit(file, at: path) { isElsewhere($0, than: path) } }
+    }
     do {
-      try known?.decide(wanted)
+      try known?.decide(wanted.map { (mistakes.identity(of: $0.file), $0.path) })
     } catch {
       world.fail(.names, "names cannot be decided: \(error.message)")
     }
@@ -141,7 +151,13 @@ final class SimulatedNames {
       guard let name = name(of: file, at: path) else { continue }
       world.trace("names: \(file) at \(path.displayText) is \(name.displayText)")
       checks?.used(name, for: file, at: path)
+      mistakes.isCalled(name, file, at: path)
     }
     return true
+  }
+
+  private func isElsewhere(_ file: FileID, than path: RelativePath) -> Bool {
+    let names = capture.file(file)?.names ?? []
+    return !names.isEmpty && !names.contains(path)
   }
 }

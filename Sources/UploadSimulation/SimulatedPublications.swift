@@ -45,7 +45,7 @@ final class SimulatedPublications {
     to name: RelativePath, of file: FileID, at path: RelativePath, _ names: PublishedNames?
   ) -> NameRight? {
     guard let index, let usual = destination().abilities.ifExists else { return nil }
-    let ifExists = replaces ? .replace : usual
+    let ifExists = replaces || world.bug == .replaceOthers ? .replace : usual
     let claimant = PublicationIndex.Claimant(file, at: path, called: name, names)
     do throws(StorageError) {
       return try index.right(to: destination().publishedName(for: name), for: claimant, ifExists)

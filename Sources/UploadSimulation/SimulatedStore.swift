@@ -442,6 +442,7 @@ final class SimulatedStore {
   private func take(_ data: String, _ publication: Publication, intent: String) throws(DiskFailure) {
     let receipt = publication.receipt
     let target = Self.target(receipt.name)
+    checkStrangers(publication)
     checkOwner(of: target, publication)
     try disk.rename(data, to: target)
     if let node = disk.node(target) {
@@ -467,6 +468,16 @@ final class SimulatedStore {
     case .no(let words), .ifContent(_, let words):
       world.fail(.owners, "\(publication.receipt.name) gets a number: \(words)")
     }
+  }
+
+  /// No other machine is there to have the name. Had one, its capture would not give way.
+  private func checkStrangers(_ publication: Publication) {
+    guard var mark = PublicationMark(publication) else { return }
+    mark.fileID = "another machine's"
+    let holder = NameRights.Holder(
+      words: .mark(mark), sizeBytes: publication.receipt.sizeBytes, modifiedNanoseconds: PublicationMark.time)
+    guard case .yes = NameRights(publication).answer(to: holder) else { return }
+    world.fail(.owners, "\(publication.receipt.name) would replace another machine's capture")
   }
 
   private func isContent(_ bytes: [UInt8], of claim: PublicationClaim) -> Bool {
