@@ -42,6 +42,41 @@ import Testing
     #expect(try decide(names, 4, "x-2.mov") == "x-2-2.mov")
   }
 
+  /// NM7: the ledger takes a file's name and that of its folder for two, so that neither costs a capture of the other its name or a number. Where
+  /// the destination cannot have both it tells them apart, as the receiver does (P75b).
+  @Test(arguments: [false, true]) func aFileAndAFolderOfOneName_areTwoNames(isFileFirst: Bool) throws {
+    let captures: [(file: UInt64, path: String, name: String)] = [
+      (1, "day.mov", "day"), (2, "day/a.mov", "day/a"), (3, "day/a/b.mov", "day/a/b"),
+    ]
+    let ledger = try NameLedger(path: path)
+    let before = try names("{dir}/{stem}", ledger)
+    for capture in isFileFirst ? captures : captures.reversed() {
+      #expect(try decide(before, capture.file, capture.path) == capture.name)
+    }
+    // What has the very name of another one gets a number, wherever it lies.
+    #expect(try decide(before, 4, "day.wav") == "day-2" && (try decide(before, 5, "day/a.wav")) == "day/a-2")
+    before.forget(FileID(high: 0, low: 1))
+    before.stop()
+    ledger.close()
+    let after = try names("{dir}/{stem}", try NameLedger(path: path))
+    for capture in captures.dropFirst() {
+      #expect(try decide(after, capture.file, capture.path) == capture.name, "it stays called so")
+    }
+    // A file that is gone leaves its name to its path, and none to what lies in the folder.
+    #expect(try decide(after, 6, "day.mov") == "day" && (try decide(after, 7, "day/day.mov")) == "day/day")
+    after.stop()
+    // A record that is new knows both again.
+    let published = try catalog(["day.mov": "day", "day/a.mov": "day/a", "day/a/b.mov": "day/a/b"])
+    let anew = try NameLedger(path: folder.path + "/anew.sqlite")
+    try anew.learn(from: published)
+    let later = try names("{dir}/{stem}", anew)
+    for (file, capture) in zip(UInt64(11)..., captures) {
+      #expect(try decide(later, file, capture.path) == capture.name)
+    }
+    #expect(try decide(later, 14, "day.wav") == "day-2" && (try decide(later, 15, "day/a.wav")) == "day/a-2")
+    later.stop()
+  }
+
   /// Regression (NM8): each capture tried the numbers of all before it, and 8,000 of one name took two minutes.
   @Test(.timeLimit(.minutes(1))) func ofThousandsOfCapturesOfOneName_eachGetsTheNextNumber() throws {
     let ledger = try NameLedger(path: path)
