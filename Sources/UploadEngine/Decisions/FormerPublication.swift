@@ -48,13 +48,18 @@ extension UploadSchedule {
   /// What was published at the path of a file that was found counts: nothing else says what its content is. What a writer has closed is
   /// as the catalog knows it.
   public func mayComeAfterPublication(_ snapshot: FileSnapshot) -> Bool {
-    guard snapshot.interruption == nil, !snapshot.isPartlyReleased, limits.leavesAlone(snapshot.names) == nil else {
-      return false
-    }
+    guard snapshot.interruption == nil || isUnknownAndUnproven(snapshot), !snapshot.isPartlyReleased,
+      limits.leavesAlone(snapshot.names) == nil
+    else { return false }
     if let file = files.entry(snapshot.id)?.file, file.isLocal {
       return file.isMetUnread && (unconfirmed[snapshot.id]?.mayBeBehind(snapshot) ?? true)
     }
     return inherited[snapshot.id]?.mayBeBehind(snapshot) ?? true
+  }
+
+  /// In a copy of the spool that does not say what it is, what a power cut has left of a capture is as long as none that is known.
+  private func isUnknownAndUnproven(_ snapshot: FileSnapshot) -> Bool {
+    snapshot.interruption == .unproven && inherited[snapshot.id] == nil && unconfirmed[snapshot.id] == nil
   }
 
   /// An older content replaces nothing by itself, and the same one is not sent again. A newer one of another length is what it would be where
@@ -67,6 +72,10 @@ extension UploadSchedule {
   mutating func findPublished(_ file: inout FileUpload, _ former: FormerPublication, besides known: CatalogEntry?) {
     guard publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true else { return }
     let (entry, isNewer) = (former.entry(of: file), former.isBefore(file.snapshot))
+    if file.snapshot.mayBeRemains {
+      if former.isLast, known == nil { findUnproven(&file, of: entry) }
+      return
+    }
     guard former.isLast, known == nil else {
       // Where it is not known when that was changed, what the catalog knows of this capture is what it may be older than.
       let isTimeKnown = former.origin.modifiedNanoseconds < .max

@@ -127,6 +127,56 @@ import Testing
     #expect(next.state(file.id) == .complete)
   }
 
+  /// Found by reading: a part that a power cut had left of a delivered capture was another capture in a copy of the spool without attributes,
+  /// because it had another length, and `publish` put it in the place of the whole.
+  @Test(.promises("S80g"), arguments: [3000, 2000] as [UInt64])
+  func whatNothingProvesWhereSomethingWasPublished_takesItsPlaceByNoWord(sizeBytes: UInt64) throws {
+    // What is read has other digests.
+    let change = { (snapshot: inout FileSnapshot) in
+      (snapshot.sizeBytes, snapshot.modifiedNanoseconds, snapshot.epoch) = (sizeBytes, time + 1, 0)
+      snapshot.interruption = .unproven
+    }
+    var catalog: [CatalogEntry] = []
+    for _ in 0..<2 {
+      var harness = found(catalog, change)
+      for word in [nil, .publish, .cancel, .retry, .publish] as [FileWord?] {
+        var outcome = FileWordOutcome.doesNotApply
+        if let word { harness.apply { outcome = $0.obey(word, file.id, at: $1) } }
+        harness.answerReads()
+        harness.succeed()
+        #expect(outcome == .doesNotApply && harness.state(file.id) == .interrupted && harness.sent.isEmpty)
+      }
+      #expect(harness.status(file.id)?.lastFailure?.code == "unproven" && harness.schedule.isIdle)
+      let known = try #require(harness.schedule.catalogEntry(of: file.id))
+      #expect(known.receipt?.id == "r77", "what was published stays known")
+      catalog = [known]
+    }
+  }
+
+  @Test(.promises("S80b")) func whatNothingProves_andIsWhatWasPublished_isDelivered() {
+    var harness = found { ($0.modifiedNanoseconds, $0.interruption) = (time + 1, .unproven) }
+    harness.answerReads()
+    harness.record()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.schedule.isIdle)
+  }
+
+  /// What its user wants of a later content is not known to be anything else.
+  @Test(.promises("S77g"), arguments: [true, false])
+  func whatNothingProves_andIsNotOfWhatWasPublishedLast_isPublishedByItsWord(isLater: Bool) {
+    var former = former
+    former.isLast = isLater
+    var file = file
+    (file.snapshot.sizeBytes, file.snapshot.interruption) = (2000, .unproven)
+    var harness = ScheduleHarness(catalog: isLater ? [later(.pending, nil)] : [])
+    harness.apply { [former] in $0.handle(.found(file.snapshot), after: former, at: $1) }
+    harness.handle(.scanEnded)
+    #expect(harness.status(file.id)?.lastFailure?.code == "unproven")
+    var outcome = FileWordOutcome.unknownFile
+    harness.apply { outcome = $0.publish(file.id, at: $1) }
+    harness.succeed()
+    #expect(outcome == .obeyed && harness.state(file.id) == .complete)
+  }
+
   /// Found by the simulation (templates, seed 3242): an earlier content that was put back counted as delivered, where another one had been
   /// published since, which nothing but its intent said, or nothing at all.
   @Test(.promises("S80f"), arguments: [false, true])
