@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from harness import clean_environment, wait_until
+from harness import clean_environment, unmount_lazily, wait_until
 from promises import installed
 
 
@@ -309,3 +309,56 @@ def test_s44_a_close_whose_sync_fails_is_eio_and_the_status_says_so(new_mount, r
     assert receiver.published() == {}
     (mount.root / "day" / "take.mov").write_bytes(b"all of it")
     mount.wait_for("day/take.mov", "complete")
+
+
+def mark_as_closed_elsewhere(path):
+    """What stands on a file whose close was in an earlier instance of the spool's filesystem, as after a power cut."""
+    identity, *members = os.getxattr(path, "user.uploadfs").decode().split(";")
+    kept = [member for member in members if not member.startswith("m")]
+    os.setxattr(path, "user.uploadfs", ";".join([identity, f"mclosed {path.stat().st_size} another.1", *kept]).encode())
+
+
+@pytest.mark.promises("S40c")
+@pytest.mark.parametrize("rule", ["hold", "publish", "discard"])
+def test_no_rule_publishes_or_removes_what_a_power_cut_left(new_mount, receiver, rule):
+    """Regression (ID3, ID10): `publish` delivered the zeros, and `discard` removed the file."""
+    mount = new_mount(receiver, "--interrupted", rule)
+    receiver.kill()
+    (mount.root / "take.mov").write_bytes(b"content")
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    path = mount.spool / "captures" / "take.mov"
+    with open(path, "r+b") as file:
+        file.write(bytes(7))
+    mark_as_closed_elsewhere(path)
+    receiver.start()
+    mount.start()
+    mount.wait_for("take.mov", "interrupted")
+    # What comes later is delivered before anything could still become of it.
+    (mount.root / "later.mov").write_bytes(b"later")
+    mount.wait_for("later.mov", "complete")
+    status = mount.status("take.mov")
+    assert (status["state"], status["last_error"]["code"]) == ("interrupted", "not-on-disk")
+    assert path.read_bytes() == bytes(7) and receiver.published() == ["later.mov"]
+
+
+@pytest.mark.promises("S40l")
+def test_no_rule_publishes_what_a_power_cut_left_of_a_delivered_file_under_another_name(new_mount, receiver):
+    """Regression (ID3): with the rule `publish` a rename published zeros."""
+    mount = new_mount(receiver, "--interrupted", "publish")
+    (mount.root / "take.mov").write_bytes(b"content")
+    mount.wait_for("take.mov", "complete")
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    path = mount.spool / "captures" / "take.mov"
+    times = path.stat()
+    with open(path, "r+b") as file:
+        file.write(bytes(7))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    mark_as_closed_elsewhere(path)
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    (mount.root / "take.mov").rename(mount.root / "renamed.mov")
+    mount.wait_for("renamed.mov", "interrupted")
+    assert mount.status("renamed.mov")["last_error"]["code"] == "not-on-disk"
+    assert receiver.published() == ["take.mov"] and (receiver.files / "take.mov").read_bytes() == b"content"

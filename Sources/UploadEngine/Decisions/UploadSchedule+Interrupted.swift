@@ -48,13 +48,13 @@ extension UploadSchedule {
   }
 
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
-    // By no rule anything becomes of a file of which nothing is known, or that others than its writers have changed.
+    // By no rule anything becomes of a file of which nothing is known, or that others than its writers have changed, or of which its disk may
+    // have lost bytes after its close had returned.
     switch file.snapshot.interruption {
-    case .changedInSpool, .olderThanDelivered, .unproven: return .hold
+    case .changedInSpool, .olderThanDelivered, .unproven, .notOnDisk, .lostInWriteBack: return .hold
     case let interruption? where interruption.isOfSpool: return .hold
     default: break
     }
-    if deliveryOfRemains(file) != nil { return .hold }
     return limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
   }
 

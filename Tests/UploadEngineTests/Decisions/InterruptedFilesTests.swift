@@ -82,6 +82,24 @@ import Testing
     }
   }
 
+  /// Regression (ID3, ID10): a rule published the zeros that a power cut had left, or removed what had been closed.
+  @Test(
+    .promises("S40c", "S41f"), arguments: [.notOnDisk, .lostInWriteBack(errno: 5, 0..<4096)] as [Interruption],
+    ["publish", "discard"])
+  func whatADiskMayHaveLost_isHeld_whateverTheRuleSays(why: Interruption, rule: String) throws {
+    var harness = try Self.harness(["*.mov interrupted=\(rule)"])
+    let file = Self.file(why)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    harness.advance(by: .seconds(100))
+    #expect(harness.state(file.id) == .interrupted && harness.status(file.id)?.lastFailure?.code == "not-on-disk")
+    #expect(harness.schedule.takeSpoolOrders().isEmpty && harness.schedule.isIdle)
+    #expect(harness.reads.isEmpty && harness.sent.isEmpty)
+    harness.apply { $0.publish(file.id, at: $1) }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   /// Regression: the record was dropped, and all of it was sent again once somebody wanted it.
   @Test func interruptedFile_keepsItsSessionOverRestarts() throws {
     var harness = try Self.harness()

@@ -958,14 +958,17 @@ import Testing
   }
 
   /// Regression (ID3): after a power cut it was as good as every other copy, and a rename published the zeros in it.
-  @Test(.promises("S40l")) func deliveredCopyThatMayLackSomething_goesFirst_andUnderNoOtherName() {
+  @Test(.promises("S40l"), arguments: [.hold, .publish, .discard] as [FileSettings.Interrupted])
+  func deliveredCopyThatMayLackSomething_goesFirst_andUnderNoOtherName(rule: FileSettings.Interrupted) {
+    var limits = ScheduleHarness.standardLimits
+    limits.rules.defaults.interrupted = rule
     let files = (1...3).map { ImaginaryFile(UInt64($0), "f\($0)", size: 10, epoch: 0) }
     let catalog = files.map { file in
       var entry = entry(file, state: .complete)
       entry.completedAtMilliseconds = Int64(file.id.low) * 1000
       return entry
     }
-    var harness = scanned(catalog: catalog, records: [])
+    var harness = ScheduleHarness(limits: limits, catalog: catalog)
     for file in files {
       var found = file.snapshot
       if file.id.low == 2 { found.interruption = .notOnDisk }
@@ -980,7 +983,7 @@ import Testing
     harness.handle(.namesChanged(renamed))
     harness.advance(by: .seconds(10))
     #expect(harness.state(renamed.id) == .interrupted && harness.status(renamed.id)?.lastFailure?.code == "not-on-disk")
-    #expect(harness.sent.isEmpty && harness.reads.isEmpty)
+    #expect(harness.sent.isEmpty && harness.reads.isEmpty && harness.schedule.takeSpoolOrders().isEmpty)
   }
 
   /// Regression (PR4): it was waited for under its new name for ever.
