@@ -227,6 +227,35 @@ struct FileLabelTests {
     }
   }
 
+  /// Regression (ID4): the attribute of `.spool` counted for that of all files, and what had been open was whole.
+  @Test(.promises("S79c"), arguments: [true, false])
+  func withoutLabels_whatNothingProvesIsHeld_alsoWhereTheStampKeptItsOwn(capturesAloneWereMoved: Bool) throws {
+    let folder = try TemporaryFolder()
+    let ids = try Self.spool(folder)
+    var copy = try Self.copied(folder, keepsAttributes: false)
+    if capturesAloneWereMoved {
+      let captures = folder.path + "/spool/captures"
+      try check(Glibc.rename(captures, folder.path + "/former"))
+      try check(Glibc.rename(copy.path + "/spool/captures", captures))
+      copy = folder
+    } else {
+      try Self.set("1", "user.uploadfs", of: copy.path + "/spool/.spool")
+    }
+    var status = stat()
+    try check(stat(copy.path + "/spool/captures/whole", &status))
+    let facts = CapturedFile.KnownAttributes(status)
+    var whole = KnownCapture(
+      id: try #require(ids["whole"]), path: RelativePath("whole"), sizeBytes: facts.sizeBytes,
+      modifiedNanoseconds: facts.modifiedNanoseconds)
+    whole.isOnDisk = true
+    let known = whole
+    let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures.all = { [known.path: known] } }
+    mounted.filesystem.scanSpool()
+    let found = Self.found(mounted)
+    #expect(found["half"]?.interruption == .unproven)
+    #expect(found["whole"]?.id == known.id && found["whole"]?.interruption == nil)
+  }
+
   /// Regression, found by the simulation (bare-copies, seed 20123): a writer who went on at its end made it whole, with what the power cut
   /// before the copy had left.
   @Test(

@@ -314,7 +314,8 @@ extension Filesystem {
       // Nothing but its name says that it is this one, which the upload has parts of: another file may have taken that just before.
       return (known.pointer == nil ? doubt : .unproven, known.pointer)
     }
-    guard stamp.isThere, stamp.hasLostAttributes || captures.areLost else { return (nil, nil) }
+    // What `.spool` has kept says nothing of the captures, which may have been copied by themselves.
+    guard stamp.isThere, stamp.isMoved || captures.areLost else { return (nil, nil) }
     return (doubt(of: knownByName.withLock { $0[path] }, facts), nil)
   }
 
@@ -347,7 +348,7 @@ extension Filesystem {
     guard stamp.isMoved else { return nil }
     return stamp.hasLostAttributes
       ? "the spool was copied without extended attributes: \(held)"
-      : "the spool, or its folder of captures, was moved: captures are known by what stands on their files"
+      : "the spool, or its folder of captures, was moved: captures are known by what stands on their files; of those without that \(held)"
   }
 
   /// What was put into the spool by hand under the names of the mount's own folders, which stand before it. Blocks.
