@@ -362,3 +362,21 @@ def test_no_rule_publishes_what_a_power_cut_left_of_a_delivered_file_under_anoth
     mount.wait_for("renamed.mov", "interrupted")
     assert mount.status("renamed.mov")["last_error"]["code"] == "not-on-disk"
     assert receiver.published() == ["take.mov"] and (receiver.files / "take.mov").read_bytes() == b"content"
+
+
+@pytest.mark.promises("S79a")
+def test_without_attributes_an_inode_number_that_was_used_again_is_another_capture(new_mount, receiver, folder):
+    """Regression (ID6, NM11): it replaced the capture that had had its number."""
+    environment = clean_environment(LD_PRELOAD=preloaded(folder, "without_attributes"))
+    mount = new_mount(receiver, "--name-template", "{seq:3}.{ext}", environment=environment)
+    (mount.root / "a.mov").write_bytes(b"the first capture")
+    mount.wait_for("a.mov", "complete")
+    assert mount.stop() == 0
+    captured = mount.spool / "captures" / "a.mov"
+    captured.write_bytes(b"another capture")
+    captured.rename(captured.with_name("b.mov"))
+    mount.start()
+    mount.wait_for("b.mov", "complete")
+    assert mount.status("b.mov")["published_name"] == "002.mov"
+    assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
+        "001.mov": b"the first capture", "002.mov": b"another capture"}

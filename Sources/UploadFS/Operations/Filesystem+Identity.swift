@@ -100,14 +100,15 @@ extension Filesystem {
   private var findsLabels: Bool { marksWriters && stamp.isThere && !stamp.isMoved }
 
   /// Whether a file without a label may be the capture that had its inode number, which the spool gives to another file once that one is
-  /// gone. In a spool whose files have labels it is, if it is as that one was, if both are empty, or if its label was refused, which is
-  /// recorded.
+  /// gone. It is, if it is as that one was, if both are empty, or if its label was refused, which is recorded. Where files have no labels
+  /// its name tells as well.
   private func isKnownByNumber(
     _ key: SpoolKey, at path: RelativePath, _ entry: DirectoryEntry
   ) throws(SystemError) -> Bool {
-    guard findsLabels, let id = nodes.withLock({ $0.knownIdentities[key.inode] }) else { return true }
+    guard stamp.isThere, !stamp.isMoved, let id = nodes.withLock({ $0.knownIdentities[key.inode] }) else { return true }
     if markRecord.mark(of: key.inode) != nil { return markRecord.mayBe(of: id, key.inode) }
     guard let known = try knownCapture(id), let facts = facts(of: entry) else { return false }
+    if !marksWriters, known.path == path { return true }
     return facts.areThose(of: known) || known.sizeBytes == 0 && (facts.sizeBytes == 0 || known.path == path)
   }
 
