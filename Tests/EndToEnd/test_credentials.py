@@ -207,7 +207,7 @@ def test_a_credential_of_systemd_is_used_without_being_named(new_form, new_mount
     assert (form.files / "a").read_bytes() == b"x"
 
 
-@pytest.mark.promises("DE95")
+@pytest.mark.promises("DE95", "SE12")
 def test_a_dying_daemon_leaves_no_core_dump(new_form, new_form_mount):  # noqa: F811
     form = new_form()  # noqa: F811
     mount = new_form_mount(form, prefix=["sh", "-c", 'ulimit -c unlimited; exec "$@"', "sh"])

@@ -105,7 +105,7 @@ import Testing
     #expect(!core.isPublishing)
   }
 
-  @Test(.promises("P5")) func anotherCredentialsSession_doesNotExist() {
+  @Test(.promises("P5", "SE7")) func anotherCredentialsSession_doesNotExist() {
     let core = CoreHarness()
     let id = core.opened()
     #expect(core.refusal(core.query(id, by: core.other)) == .sessionGone)

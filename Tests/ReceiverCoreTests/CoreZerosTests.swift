@@ -75,7 +75,7 @@ import Testing
     #expect(core.wasHeld(last) == false)
   }
 
-  @Test(.promises("P33l", "P89b")) func wrongTag_storesNothing() {
+  @Test(.promises("P33l", "P89b", "SE7")) func wrongTag_storesNothing() {
     let core = CoreHarness()
     let id = core.opened()
     let other = core.opened(key: "other")

@@ -193,7 +193,7 @@ import Testing
     #expect(core.heldIndices(id) == [0, 2])
   }
 
-  @Test(.promises("P33g")) func runAsAWhole_needsTypeLengthCredentialAndSession() throws {
+  @Test(.promises("P33g", "SE7")) func runAsAWhole_needsTypeLengthCredentialAndSession() throws {
     let id = core.opened()
     #expect(status(plan(id, type: nil)) == 415)
     #expect(status(plan(id, contentLength: nil)) == 411)

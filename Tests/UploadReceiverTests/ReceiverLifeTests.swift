@@ -301,6 +301,13 @@ import Testing
       expect(call("GET", "/metrics", token="nobody"), 401, "unauthorized")
       assert call("GET", "/metrics", token="the-operator")[0] == 200
       expect(call("GET", f"/v1/uploads/{a.id}", token="the-operator"), 403, "forbidden")
+      stranger = Session.__new__(Session)
+      stranger.__dict__ = {**a.__dict__, "token": "token-of-b"}
+      expect(call("GET", f"/v1/uploads/{a.id}", token="token-of-b"), 404, "not-found")
+      expect(stranger.put(0, b"x"), 404, "not-found")
+      expect(stranger.commit(b"x"), 404, "not-found")
+      expect(call("DELETE", f"/v1/uploads/{a.id}", token="token-of-b"), 404, "not-found")
+      assert a.held()["held"] == [[0, 0]]
       limits = open(f"/proc/{PID}/limits").read()
       assert next(l for l in limits.splitlines() if l.startswith("Max core file size")).split()[4:6] == ["1", "1"], limits
       """#)
