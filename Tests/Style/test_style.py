@@ -214,6 +214,35 @@ def test_nothing_is_left_to_do():
     assert not found, "do it, or open an issue and leave no note in the code\n" + "\n".join(found)
 
 
+# One text, on several lines perhaps. Those with three quotation marks are programs and pages.
+TEXT = re.compile(r'(?<!")"(?!"")((?:\\.|[^"\\\n])*)"((?:\s*\+\s*"(?:\\.|[^"\\\n])*")*)')
+WORD = r"(?<![\w-])(retry|cancel|publish)(?![\w:=-])"
+# What its own command's help says stands below the command's name; the receiver has no such commands.
+TALKING = outside("UploadSimulation", "UploadReceiver", "ReceiverCore", "uploadfs-receiver", "uploadfs-simulate", "uploadfs-mount")
+
+
+def unnamed_commands(text):
+    """Sentences that tell a user to retry, cancel or publish, and not how."""
+    text = re.sub(r"(?m)^\s*//.*$", "", text)
+    said = (found[1] + "".join(re.findall(r'"((?:\\.|[^"\\])*)"', found[2])) for found in TEXT.finditer(text))
+    return [
+        sentence for sentence in said
+        if " " in sentence and re.search(WORD, sentence) and not re.search(r"uploadfs-mount " + WORD, sentence)]
+
+
+def test_a_message_that_says_what_to_do_names_the_command():
+    found = [f"{path.relative_to(REPOSITORY)}: {text}" for path in TALKING for text in unnamed_commands(path.read_text())]
+    assert not found, "name the command: `uploadfs-mount retry`, `cancel` or `publish`\n" + "\n".join(found)
+
+
+def test_an_unnamed_command_is_found():
+    assert unnamed_commands('let a = "Write it again, or "\n  + "publish it as it is."') == ["Write it again, or publish it as it is."]
+    for good in (
+            'let a = "Write it again, or publish it "\n  + "with `uploadfs-mount publish`."', 'case "retry"', '// "retry it now"',
+            'name("after retry-delay=1s, no sooner")', 'log("cannot be published yet")'):
+        assert unnamed_commands(good) == [], good
+
+
 def test_rules_can_fail(tmp_path):
     """The patterns find what they are made for."""
     careless = tmp_path / "Careless.swift"
