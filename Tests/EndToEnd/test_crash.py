@@ -26,6 +26,7 @@ def under_way(new_mount, receiver, folder):
         yield mount, proxy
 
 
+@pytest.mark.promises("R1")
 def test_kill_of_the_mount_in_mid_upload(under_way, receiver, folder):
     mount, proxy = under_way
     mount.kill()
@@ -46,6 +47,7 @@ def test_kill_of_the_mount_in_mid_upload(under_way, receiver, folder):
     assert sent_again <= IN_FLIGHT, f"{sent_again} chunks were sent twice: {before} {after}"
 
 
+@pytest.mark.promises("R3")
 def test_kill_of_the_receiver_in_mid_upload(under_way, receiver, folder):
     mount, proxy = under_way
     # Nothing moves from here on, so the count is the one at the kill.

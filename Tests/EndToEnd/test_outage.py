@@ -11,6 +11,7 @@ from harness import SOON, sha256, wait_until, write_random
 from throttle import ThrottlingProxy
 
 
+@pytest.mark.promises("R1")
 def test_receiver_down_at_the_start(new_mount, receiver, folder):
     receiver.stop()
     mount = new_mount(receiver)
@@ -98,7 +99,7 @@ for number in range(3):
 """
 
 
-@pytest.mark.promises("S26")
+@pytest.mark.promises("S26", "R6")
 def test_no_call_waits_for_a_delivery(mount, receiver):
     receiver.stop()
     subprocess.run([sys.executable, "-c", CALLS, mount.root], check=True, timeout=SOON)

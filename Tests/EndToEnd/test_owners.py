@@ -21,7 +21,7 @@ def deliver(mount, name, content):
 
 
 @pytest.mark.parametrize("content", [b"x" * 5000, os.urandom(9 * MIB)], ids=["whole file", "session"])
-@pytest.mark.promises("DE138a", "DE138b", "DE138c")
+@pytest.mark.promises("DE138a", "DE138b", "DE138c", "R4")
 def test_two_machines_with_one_folder_keep_all_their_captures(new_receiver, new_mount, content):
     receiver = new_receiver()
     first, second = (new_mount(receiver, name=name) for name in ("first", "second"))

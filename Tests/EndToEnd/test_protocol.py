@@ -130,7 +130,7 @@ def test_lying_length(client, receiver):
     assert session.commit([data]).status == 200
 
 
-@pytest.mark.promises("P31", "P42")
+@pytest.mark.promises("P31", "P42", "R3")
 def test_wrong_digest_and_wrong_tag(client, receiver):
     session = Session(client)
     data = b"x" * 1000

@@ -47,7 +47,7 @@ def published(receiver):
     return sorted(str(path.relative_to(receiver.files)) for path in receiver.files.rglob("*") if path.is_file())
 
 
-@pytest.mark.promises("S60a", "S60c")
+@pytest.mark.promises("S60a", "S60c", "R2")
 def test_after_the_close_only_the_ends_are_left_to_send(mount, receiver, proxy):
     bytes_written = os.urandom(40 * CHUNK + 12_345)
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
@@ -148,6 +148,7 @@ def test_stores_through_a_mapping_count_as_writes(mount, receiver):
     assert (receiver.files / "mapped").read_bytes() == content
 
 
+@pytest.mark.promises("R5")
 def test_an_outage_in_mid_recording_costs_no_second_sending(mount, receiver, proxy):
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
         file.write(os.urandom(15 * CHUNK))
@@ -163,7 +164,7 @@ def test_an_outage_in_mid_recording_costs_no_second_sending(mount, receiver, pro
     assert sha256(receiver.files / "take.mov") == sha256(mount.root / "take.mov")
 
 
-@pytest.mark.promises("S40a")
+@pytest.mark.promises("S40a", "R5")
 def test_a_recording_that_the_mount_died_over_is_not_sent_again(mount, receiver, proxy):
     """Regression: after a second restart the session of a file that is held back was forgotten."""
     descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
