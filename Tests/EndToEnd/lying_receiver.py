@@ -22,12 +22,16 @@ def problem(status, kind, **more):
 class LyingReceiver(http.server.ThreadingHTTPServer):
     """Forwards to a receiver. `lie` is asked about each request of a file whose name holds “victim”, with a function that does what is
     asked and gives the true answer: it gives an answer (status, fields, body), None where the truth is to be told, and False for a
-    connection that ends without one. Bodies that arrive are counted for each file, and times and addresses of lies noted."""
+    connection that ends without one. Bodies that arrive are counted for each file, and times and addresses of lies noted. `early` answers
+    some before their bodies are read."""
 
     daemon_threads = True
 
-    def __init__(self, receiver, identity, lie):
+    def __init__(self, receiver, identity, lie=None, early=None):
         super().__init__(("127.0.0.1", 0), Handler)
+        self.early = early
+        if early:
+            early.limit(self.socket)
         self.socket = tls_1_3(*identity).wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.target = receiver.port
         self.trust = ssl.create_default_context(cafile=receiver.ca)
@@ -49,6 +53,8 @@ class LyingReceiver(http.server.ThreadingHTTPServer):
         pass
 
     def close(self):
+        if self.early:
+            self.early.is_over.set()
         self.shutdown()
         self.server_close()
 
@@ -61,9 +67,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
         self.place = urllib.parse.urlsplit(self.path).path
-        server, name = self.server, self.name_of(body)
+        server = self.server
+        if server.early and not self.opens and server.early.take(self, self.name_of(b""), length):
+            return
+        body = self.rfile.read(length)
+        name = self.name_of(body)
         if name and self.carries_bytes:
             with server.lock:
                 server.received[name] = server.received.get(name, 0) + len(body)
@@ -78,7 +88,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.learn(name, answer)
-        status, fields, content = answer
+        self.send(*answer)
+
+    do_HEAD = do_GET = do_POST = do_PUT = do_DELETE = do
+
+    def send(self, status, fields, content):
         self.send_response_only(status)
         for field, value in fields.items():
             self.send_header(field, value)
@@ -87,8 +101,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-    do_HEAD = do_GET = do_POST = do_PUT = do_DELETE = do
 
     @property
     def carries_bytes(self):

@@ -8,17 +8,24 @@ import re
 import threading
 import urllib.parse
 
+from early_answers import EarlyAnswers
+
 
 class LyingServer(http.server.ThreadingHTTPServer):
     """Speaks one protocol on plain HTTP. `lie` is asked before each request about a file whose name holds “victim”: it gives an
     answer (status, fields, body), or nothing where the truth is to be told. `gateway` is asked likewise before every request, and
-    stands in front of the server. Bodies that arrive are counted for each file."""
+    stands in front of the server. Bodies that arrive are counted for each file. `early` answers some before their bodies are read."""
 
     daemon_threads = True
     PATHS = {"tus": "/files/", "draft": "/files/", "s3": "/bucket", "form": "/upload"}
 
-    def __init__(self, protocol, lie, parts=None):
+    def __init__(self, protocol, lie, parts=None, early=None, extensions=""):
         super().__init__(("127.0.0.1", 0), Handler)
+        self.early = early
+        if early:
+            early.limit(self.socket)
+        # Of tus, beside those that every server has.
+        self.extensions = extensions
         self.protocol = protocol
         self.lie = lie
         self.gateway = None
@@ -42,7 +49,13 @@ class LyingServer(http.server.ThreadingHTTPServer):
         self.count += 1
         return str(self.count)
 
+    def handle_error(self, request, client_address):
+        # Connections that the client's side ends.
+        pass
+
     def close(self):
+        if self.early:
+            self.early.is_over.set()
         self.shutdown()
         self.server_close()
 
@@ -55,7 +68,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        if self.server.early and self.server.early.take(self, self.name_before_the_body(length), length):
+            return
+        body = self.rfile.read(length)
         with self.server.lock:
             answer = self.respond(body)
         self.send(*answer)
@@ -77,6 +93,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
+
+    def name_before_the_body(self, length):
+        # A form's name is in the first bytes.
+        start = self.rfile.peek(1) if length and self.server.protocol == "form" else b""
+        return getattr(self, f"{self.server.protocol}_name")(start)
+
+    def as_if_taken(self, name, length):
+        """The answer to a body that was taken, and what the server then believes to have: zeros."""
+        with self.server.lock:
+            return getattr(self, self.server.protocol)(bytes(length), name)
 
     def respond(self, body):
         name = getattr(self, f"{self.server.protocol}_name")(body)
@@ -113,7 +139,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         sign = {"Tus-Resumable": "1.0.0"}
         uploads = self.server.uploads
         if self.command == "OPTIONS":
-            more = ",concatenation,creation-with-upload" if self.server.parts else ""
+            more = ",concatenation,creation-with-upload" if self.server.parts else self.server.extensions
             return 204, sign | {"Tus-Version": "1.0.0", "Tus-Extension": "creation,termination" + more}
         if self.command == "POST" and "Upload-Concat" in self.headers:
             return self.tus_part(body, sign)
@@ -239,7 +265,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return found[1].decode() if found else None
 
     def form(self, body, name):
-        if name:
-            start = body.index(b"\r\n\r\n") + 4
+        start = body.find(b"\r\n\r\n") + 4
+        if name and start >= 4:
             self.server.published[name] = body[start:body.rindex(b"\r\n--")]
         return 201, {"Content-Type": "application/json"}, json.dumps({"id": self.server.fresh()}).encode()

@@ -1,0 +1,128 @@
+"""Regression (DS14): servers that say success before they have read the body. What was not handed over whole is not delivered."""
+
+import dataclasses
+import json
+
+import pytest
+
+from early_answers import LEAST, EarlyAnswers
+from harness import clean_environment, wait_until, write_random
+from lying_receiver import LyingReceiver
+from protocol_client import chain_tip, merkle_root
+
+CHUNK = 8 << 20
+HASTY = ("--expert", "retry-delay=50ms", "--expert", "stall-timeout=2s")
+OPTIONS = ("--chunk-size", "8MiB", "--max-file-size", "1GB", *HASTY)
+# So often a file is tried at most while a test looks; most tries hand over less than a body.
+TRIES = 24
+
+
+def as_if_taken(handler, name, length):
+    return handler.as_if_taken(name, length)
+
+
+def without_remembering(handler, name, length):
+    """The same, by a server that knows nothing of it afterwards."""
+    if handler.command == "PATCH":
+        offset = int(handler.headers["Upload-Offset"]) + length
+        return 204, {"Tus-Resumable": "1.0.0", "Upload-Offset": offset, "Upload-Complete": "?0"}, b""
+    if handler.command == "POST":
+        place = f"/files/{handler.server.fresh()}"
+        return 201, {"Tus-Resumable": "1.0.0", "Location": place, "Upload-Offset": length, "Upload-Complete": "?1"}, b""
+    return 200, {"ETag": '"0123456789abcdef0123456789abcdef"'}, b""
+
+
+@dataclasses.dataclass
+class Kind:
+    """Which request is answered early, and how."""
+
+    protocol: str
+    method: str
+    answer: object
+    size: int = CHUNK
+    extensions: str = ""
+
+
+WITH_UPLOAD = ",creation-with-upload"
+KINDS = {
+    "tus PATCH": Kind("tus", "PATCH", as_if_taken), "tus PATCH forgotten": Kind("tus", "PATCH", without_remembering),
+    "tus POST": Kind("tus", "POST", as_if_taken, extensions=WITH_UPLOAD),
+    "tus POST forgotten": Kind("tus", "POST", without_remembering, extensions=WITH_UPLOAD),
+    "draft POST": Kind("draft", "POST", as_if_taken), "draft POST forgotten": Kind("draft", "POST", without_remembering),
+    "S3 PUT": Kind("s3", "PUT", without_remembering), "S3 UploadPart": Kind("s3", "PUT", as_if_taken, 2 * CHUNK),
+    "form POST": Kind("form", "POST", as_if_taken),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=[name.replace(" ", "-") for name in KINDS])
+def test_a_success_before_the_body_was_read_delivers_nothing(new_liar, new_mount, kind):
+    early = EarlyAnswers(lambda handler, *more: kind.answer(handler, *more) if handler.command == kind.method else None)
+    server = new_liar(kind.protocol, None, early=early, extensions=kind.extensions)
+    to, options = server.options
+    environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+    mount = new_mount(None, *options, *OPTIONS, to=to, environment=environment)
+    check(mount, early, kind.size, lambda name: server.published.get(name))
+
+
+def check(mount, early, size, published, is_believed=True):
+    """Writes a file for each way in which a server may go on, and looks at them until the truth is told. What was handed over whole, and is
+    not kept, is believed where nothing shows it."""
+    victims = {ending: f"victim-{ending}.mov" for ending in early.ENDINGS}
+    for number, name in enumerate(victims.values()):
+        write_random(mount.root / name, size, seed=number)
+    wait_until(lambda: set(early.answered) == set(victims.values()), lambda: f"each is answered early: {early.answered}")
+    # Which takes its time, and is served beside them.
+    write_random(mount.root / "good.mov", LEAST - 1, seed=9)
+    mount.wait_for("good.mov", "complete")
+    later = victims.pop("later")
+    assert mount.status(later)["state"] != "complete", "nothing of it was read"
+    early.may_read.set()
+    if is_believed:
+        mount.wait_for(later, "complete")
+        # The last of it may be between the programs.
+        wait_until(lambda: early.read[later] >= size, "all of it was read")
+    else:
+        victims["later"] = later
+    for name in victims.values():
+        wait_until(lambda: mount.status(name)["last_error"], f"{name}: the status has a reason")
+        wait_until(lambda: f"path={name} " in mount.program.log, f"{name}: the log says so as well")
+        status = mount.status(name)
+        assert status["state"] != "complete" and not status["receipt"] and len(status["last_error"]["message"]) > 20, status
+    assert all(sum(lengths) <= TRIES * size for lengths in early.answered.values()), early.answered
+    early.is_over.set()
+    for name in victims.values():
+        mount.say("retry", name)
+        mount.wait_for(name, "complete")
+        assert published(name) == (mount.root / name).read_bytes(), name
+    assert published("good.mov") == (mount.root / "good.mov").read_bytes()
+
+
+def receipt(handler, name, digests):
+    """As the receiver would give it."""
+    key = handler.headers["Idempotency-Key"].strip('"')
+    document = {
+        "id": key, "name": name, "size": int(handler.headers["X-Chunk-Size"]), "merkle_root": merkle_root(digests).hex(),
+        "chain_tip": chain_tip(key, digests).hex(), "published_at_ms": 1_790_000_000_000}
+    return 201, {"Content-Type": "application/json"}, json.dumps(document).encode()
+
+
+def whole_file(handler, name, length):
+    if handler.place.startswith("/v1/files/"):
+        return receipt(handler, name, [bytes.fromhex(handler.headers["X-Chunk-SHA256"])])
+    return None
+
+
+def chunk(handler, name, length):
+    return (201, {}, b"") if handler.place.split("/")[-2:-1] == ["chunks"] else None
+
+
+@pytest.mark.parametrize("answer, size", [(whole_file, CHUNK), (chunk, 2 * CHUNK)], ids=["whole file", "chunk"])
+def test_a_receiver_that_answers_before_it_reads_has_nothing(receiver, authority, new_mount, answer, size):
+    """What the receiver lacks of what it said to have, its answer to the commit shows."""
+    early = EarlyAnswers(answer)
+    server = LyingReceiver(receiver, authority.issue("liar"), early=early)
+    try:
+        mount = new_mount(receiver, "--chunk-size", "8MiB", *HASTY, to=server.url, ca=authority.certificate)
+        check(mount, early, size, lambda name: (receiver.files / name).read_bytes(), answer is whole_file)
+    finally:
+        server.close()
