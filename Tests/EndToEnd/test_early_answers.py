@@ -126,3 +126,27 @@ def test_a_receiver_that_answers_before_it_reads_has_nothing(receiver, authority
         check(mount, early, size, lambda name: (receiver.files / name).read_bytes(), answer is whole_file)
     finally:
         server.close()
+
+
+@pytest.mark.xfail(strict=True, reason="an offset is believed within the bytes of a request, also of those that were not handed over")
+@pytest.mark.parametrize("protocol", ["tus", "draft"])
+def test_an_offset_beyond_what_was_handed_over_is_not_believed(new_liar, new_mount, protocol):
+    """The server answers early, ends the connection, and says when it is asked that it has all of the piece."""
+    early = EarlyAnswers(lambda handler, *more: as_if_taken(handler, *more) if handler.command == "PATCH" else None)
+    server = new_liar(protocol, None, early=early)
+    to, options = server.options
+    mount = new_mount(None, *options, *OPTIONS, to=to)
+    write_random(mount.root / "victim-closes.mov", 2 * CHUNK)
+    wait_until(lambda: early.answered.get("victim-closes.mov"), "it is answered early")
+    write_random(mount.root / "good.mov", LEAST - 1, seed=9)
+    mount.wait_for("good.mov", "complete")
+    wait_until(lambda: mount.status("victim-closes.mov")["last_error"] or
+               mount.status("victim-closes.mov")["state"] == "complete", "its end, or a reason")
+    wait_until(lambda: len(early.answered["victim-closes.mov"]) >= 2, "it is tried again, or its next piece is sent")
+    wait_until(lambda: len(early.answered["victim-closes.mov"]) >= 4 or
+               mount.status("victim-closes.mov")["state"] == "complete", "its end, or more tries")
+    assert mount.status("victim-closes.mov")["state"] != "complete"
+    early.is_over.set()
+    mount.say("retry", "victim-closes.mov")
+    mount.wait_for("victim-closes.mov", "complete")
+    assert server.published["victim-closes.mov"] == (mount.root / "victim-closes.mov").read_bytes()
