@@ -14,18 +14,19 @@ from protocol_client import ProtocolClient, Session, chain_tip, tag
 from versions import CHUNK, CUT, DELIVERED, EXCHANGED, HALF, HALF_CHUNKS, HALF_STORED, OPTIONS, PENDING, content
 
 RECORDED = sorted(pathlib.Path(__file__).with_name("versions").iterdir())
+LITTLE_RECORDED = [path for path in RECORDED if (path / "little-spool.tar.xz").exists()]
 
 # Requests of later clients, which go on where they are not answered.
 NEW_QUESTIONS = {"/v1/capabilities", "/v1/uploads/credentials?digests=1"}
 
-# The receiver's address is part of what is recorded.
-pytestmark = pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.name)
+of_each = pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.name)
 
 
 def inodes(root):
     return {path.relative_to(root): path.stat().st_ino for path in root.rglob("*") if path.is_file()}
 
 
+@of_each
 def test_a_spool_and_a_root_of_another_version_are_gone_on_with(recorded, folder, new_receiver, new_mount):
     root, spool = folder / "root", folder / "old" / "spool"
     versions.unpack(recorded / "root.tar.xz", root)
@@ -55,6 +56,47 @@ def test_a_spool_and_a_root_of_another_version_are_gone_on_with(recorded, folder
     assert mount.status("named/a.jpg")["published_name"] == "001-a.jpg"
 
 
+@pytest.mark.parametrize("recorded", LITTLE_RECORDED, ids=lambda path: path.name)
+def test_what_another_version_left_to_its_receiver_alone_is_gone_on_with(recorded, folder, new_receiver, new_mount):
+    """Parts that were given up in the spool, a cancelled file, a name with a number, and chunks of zeros."""
+    root, spool = folder / "root", folder / "old" / "spool"
+    versions.unpack(recorded / "little-root.tar.xz", root)
+    versions.unpack(recorded / "little-spool.tar.xz", spool)
+    versions.renew(root)
+    versions.adopt(spool)
+    released = spool / "captures" / versions.RELEASED
+    assert released.stat().st_blocks * 512 < released.stat().st_size, "the spool has not all of it"
+    whole = content(versions.RELEASED, versions.RELEASED_CHUNKS * CHUNK)
+
+    receiver = new_receiver(name="root", start=False, **versions.identity(folder))
+    receiver.port = versions.PORT
+    receiver.start()
+    mount = new_mount(receiver, *versions.LITTLE, spool=spool)
+    assert mount.wait_for(versions.RELEASED, "interrupted", "failed", "complete")["state"] == "interrupted"
+    mount.say("publish", versions.RELEASED)
+    mount.wait_for(versions.RELEASED, "complete")
+    assert (receiver.files / versions.RELEASED).read_bytes() == whole
+
+    # Of its zeros the receiver had been told, and they are holes in what is published.
+    mount.wait_for(versions.HOLES, "complete")
+    filled = content(versions.HOLES, versions.HOLES_FILLED * CHUNK)
+    assert (receiver.files / versions.HOLES).read_bytes() == bytes(versions.HOLES_CHUNKS * CHUNK) + filled
+    assert (receiver.files / versions.HOLES).stat().st_blocks * 512 <= (versions.HOLES_FILLED + 2) * CHUNK
+
+    assert mount.status(versions.CANCELLED)["state"] == "cancelled"
+    assert not (receiver.files / versions.CANCELLED).exists()
+    mount.say("retry", versions.CANCELLED)
+    mount.wait_for(versions.CANCELLED, "complete")
+    assert (receiver.files / versions.CANCELLED).read_bytes() == content(
+        versions.CANCELLED, versions.CANCELLED_CHUNKS * CHUNK)
+
+    # What has the name stays, and so does the number of what came second.
+    assert (receiver.files / versions.NUMBERED).read_bytes() == b"of another program"
+    assert (receiver.files / versions.NUMBERED_AS).read_bytes() == content(versions.NUMBERED, 40)
+    assert {name for name in receiver.published() if name.startswith("taken")} == {versions.NUMBERED, versions.NUMBERED_AS}
+
+
+@of_each
 def test_a_client_understands_the_answers_of_another_versions_receiver(recorded, folder, new_mount):
     certificate, key = (identity := versions.identity(folder))["certificate"]
     token = folder / "token"
@@ -71,6 +113,7 @@ def test_a_client_understands_the_answers_of_another_versions_receiver(recorded,
         assert all(target in NEW_QUESTIONS for _, target in receiver.unknown), receiver.unknown
 
 
+@of_each
 def test_a_receiver_understands_the_requests_of_another_versions_client(recorded, folder, new_receiver):
     receiver = new_receiver(**versions.identity(folder))
     client = ProtocolClient(receiver)

@@ -41,6 +41,16 @@ PENDING = {"pending.mov": 300_000, "pending.txt": 40}
 # Its writer was killed with the mount.
 CUT = "cut.mov"
 
+# What has been recorded since 69a40d8b: a spool on a disk that is smaller than one of its files.
+DISK = 24 << 20
+LITTLE = ("--chunk-size", "256KiB", "--reserve", "4MB", "--rule", "*.mov when-full=release")
+RELEASED, RELEASED_CHUNKS = "released.mov", 120
+CANCELLED, CANCELLED_CHUNKS = "cancelled.raw", 20
+# Another file had the name.
+NUMBERED, NUMBERED_AS = "taken.txt", "taken-2.txt"
+# It begins with a hole, of which the receiver has been told; of what comes behind it has a part at most.
+HOLES, HOLES_CHUNKS, HOLES_FILLED = "holes.raw", 40, 24
+
 # Each is written when the one before is delivered; the burst travels in bundles.
 EXCHANGED = {"large.mov": 5 * CHUNK + 1, "single.raw": 200_000, "note.txt": 40}
 BURST = {f"burst/{number}": 300 + number for number in range(40)}
@@ -92,11 +102,59 @@ def record_state(folder, into):
         wait_until(lambda: mark(mount.spool / "captures" / "pending.mov") is None, "the mark of what was closed goes")
         mount.kill()
     subprocess.run(["umount", "-l", mount.root], check=True)
-    for name, path in (("spool", mount.spool), ("root", receiver.root)):
-        subprocess.run(
-            ["tar", "--format=posix", "--xattrs", "--xattrs-include=user.*", "--exclude=./tokens", "--exclude=./.development",
-             "-cJf", into / f"{name}.tar.xz", "-C", path, "."],
-            check=True)
+    pack(mount.spool, into / "spool.tar.xz")
+    pack(receiver.root, into / "root.tar.xz")
+
+
+def record_little_disk(folder, into):
+    """The same of a spool whose disk was full: what the receiver alone has, what was cancelled, a name with a number, and holes."""
+    disk = folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
+    try:
+        receiver = Receiver(folder / "root", **identity(folder))
+        receiver.port = PORT
+        receiver.start()
+        (receiver.files / NUMBERED).write_bytes(b"of another program")
+        mount = Mount(
+            folder, receiver.url, *LITTLE, token_file=receiver.token_file, ca=receiver.ca, spool=disk / "spool").start()
+        write(mount, NUMBERED, 40)
+        mount.wait_for(NUMBERED, "complete")
+        with open(mount.root / CANCELLED, "wb", buffering=0) as file:
+            file.write(content(CANCELLED, CANCELLED_CHUNKS * CHUNK))
+            mount.readings(CANCELLED, lambda reading: reading["chunks"]["done"] > 0)
+            mount.say("cancel", CANCELLED)
+        mount.wait_for(CANCELLED, "cancelled")
+        with contextlib.suppress(OSError), open(mount.root / RELEASED, "wb", buffering=0) as file:
+            left = memoryview(content(RELEASED, RELEASED_CHUNKS * CHUNK))
+            # Where the disk is full, less is written at once.
+            while left:
+                left = left[file.write(left[:CHUNK]):]
+            os.fsync(file.fileno())
+            sparse = os.open(mount.root / HOLES, os.O_WRONLY | os.O_CREAT)
+            os.ftruncate(sparse, HOLES_CHUNKS * CHUNK)
+            left, end = memoryview(content(HOLES, HOLES_FILLED * CHUNK)), HOLES_CHUNKS * CHUNK
+            while left:
+                left = left[os.pwrite(sparse, left[:CHUNK], end):]
+                end = (HOLES_CHUNKS + HOLES_FILLED) * CHUNK - len(left)
+            os.close(sparse)
+            mount.readings(HOLES, lambda reading: reading["bytes"]["acknowledged"] >= HOLES_CHUNKS * CHUNK)
+            receiver.kill()
+            wait_until(lambda: mark(mount.spool / "captures" / HOLES) is None, "the mark of what was closed goes")
+            mount.kill()
+        assert not (receiver.files / HOLES).exists(), "it came in whole: record again"
+        subprocess.run(["umount", "-l", mount.root], check=True)
+        pack(mount.spool, into / "little-spool.tar.xz")
+        pack(receiver.root, into / "little-root.tar.xz")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def pack(folder, into):
+    subprocess.run(
+        ["tar", "--format=posix", "--sparse", "--xattrs", "--xattrs-include=user.*", "--exclude=./tokens",
+         "--exclude=./.development", "--exclude=./.uploads/operator", "-cJf", into, "-C", folder, "."],
+        check=True)
 
 
 def record_exchanges(folder, into):
@@ -159,7 +217,9 @@ def adopt(spool):
     with contextlib.closing(sqlite3.connect(spool / ".state" / "catalog.sqlite")) as catalog, catalog:
         for identity_, path in catalog.execute("SELECT id, path FROM file").fetchall():
             file = os.fsencode(spool / "captures") + b"/" + bytes(path)
-            catalog.execute("UPDATE file SET inode = ? WHERE id = ?", (os.stat(file).st_ino, identity_))
+            # Those that were delivered may have made room.
+            if os.path.exists(file):
+                catalog.execute("UPDATE file SET inode = ? WHERE id = ?", (os.stat(file).st_ino, identity_))
 
 
 class RecordedReceiver:
@@ -238,6 +298,6 @@ def bodies(exchange):
 if __name__ == "__main__":
     target = pathlib.Path(sys.argv[1])
     target.mkdir(parents=True)
-    for recording in (record_state, record_exchanges):
+    for recording in (record_state, record_little_disk, record_exchanges):
         with tempfile.TemporaryDirectory() as scratch:
             recording(pathlib.Path(scratch), target)
