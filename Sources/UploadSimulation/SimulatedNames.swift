@@ -66,8 +66,7 @@ final class SimulatedNames {
     guard world.bug != .forgetNames, world.bug != .overlookPlainNames else { return try NameLedger() }
     let ledger = try NameLedger(after: entries)
     guard let catalog, world.bug != .overlookPublications else { return ledger }
-    let present = Dictionary(
-      entries.lazy.filter { !$0.state.isHistory }.map { ($0.id, $0.publishedPaths) }, uniquingKeysWith: { $1 })
+    let present = LookupTable(entries.lazy.filter { !$0.state.isHistory }.map { ($0.id, $0.publishedPaths) })
     try ledger.learn(from: catalog) { present[$0] }
     return ledger
   }

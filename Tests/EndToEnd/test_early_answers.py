@@ -128,7 +128,6 @@ def test_a_receiver_that_answers_before_it_reads_has_nothing(receiver, authority
         server.close()
 
 
-@pytest.mark.xfail(strict=True, reason="an offset is believed within the bytes of a request, also of those that were not handed over")
 @pytest.mark.parametrize("protocol", ["tus", "draft"])
 def test_an_offset_beyond_what_was_handed_over_is_not_believed(new_liar, new_mount, protocol):
     """The server answers early, ends the connection, and says when it is asked that it has all of the piece."""

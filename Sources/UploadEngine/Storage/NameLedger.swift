@@ -2,6 +2,7 @@ package import FileModel
 import Foundation
 import GRDB
 import Glibc
+import OrderedCollections
 import Synchronization
 
 /// Which file was given which name by a template, and which number. SQLite; what it has said once it says again, also after a
@@ -279,17 +280,17 @@ public final class NameLedger: Sendable {
 
   /// The catalog keeps one path of a name, and a capture may have been published under it from several.
   private struct SharedNames {
-    private var files: [FileID: (name: RelativePath, paths: [RelativePath])] = [:]
+    private var captures: OrderedDictionary<FileID, (name: RelativePath, paths: [RelativePath])> = [:]
 
     var choices: [(file: FileID, path: RelativePath, name: RelativePath)] {
-      files.flatMap { file, shared in shared.paths.map { (file, $0, shared.name) } }
+      captures.flatMap { file, shared in shared.paths.map { (file, $0, shared.name) } }
     }
 
     mutating func add(_ given: GivenName) {
       guard let origin = given.origin, let name = origin.name, let paths = given.publishedPaths, paths.count > 1 else {
         return
       }
-      files[given.file, default: (name, paths)].paths.removeAll { $0 == origin.path }
+      captures[given.file, default: (name, paths)].paths.removeAll { $0 == origin.path }
     }
   }
 
