@@ -340,7 +340,7 @@ private typealias Draft = ResumableFixture
   }
 
   /// Regression (issue 14, G6): the draft's server was believed as the tus server was.
-  @Test(.promises("DE60a")) func whatWasNotSent_isNotThereWhateverTheServerSays() throws {
+  @Test(.promises("DE60b")) func whatWasNotSent_isNotThereWhateverTheServerSays() throws {
     for (said, methods) in [(2, [.head, .patch]), (3, [.head, .delete]), (9, [.head, .delete])]
       as [(Int, [HTTPRequest.Method])]
     {
