@@ -272,7 +272,7 @@ def disk_with_quotas(folder):
 
 @pytest.mark.promises("S50i")
 def test_nothing_passes_on_a_disk_with_quotas(disk_with_quotas, new_mount, receiver):
-    """Regression (FS12): what a quota had refused a writer was seen by nobody else, and its part was published."""
+    """Regression (FS12): what a quota had refused a writer was not seen by the daemon, and its part was published."""
     mount = new_mount(receiver, *ON_CLOSE, spool=disk_with_quotas / "spool")
     assert "has quotas" in mount.program.log
     with open(mount.root / "scan.raw", "wb", buffering=0) as file:

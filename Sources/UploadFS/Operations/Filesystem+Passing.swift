@@ -163,7 +163,7 @@ extension Filesystem {
     for file in files { file.state.withLock { $0.fate.lostContent(.writeFailed(errno: code)) } }
   }
 
-  /// What the spool's disk may have told a writer of which nobody else knows; nil where it had no reason to refuse anything.
+  /// What the spool's disk may have told a writer of which the daemon does not know; nil where it had no reason to refuse anything.
   private func possibleRefusal() -> Int32? {
     let known = askForQuotas(root)
     quotas.withLock { $0 = known }

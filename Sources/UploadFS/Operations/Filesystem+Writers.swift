@@ -126,7 +126,7 @@ extension Filesystem {
     }
   }
 
-  /// The kernel refuses by itself what goes beyond the writer's own limit: nobody but the writer is told. What it was to write is missing
+  /// The kernel refuses by itself what goes beyond the writer's own limit: the writer alone is told. What it was to write is missing
   /// behind a file that ends exactly there.
   private func noteOwnLimit(of closer: pid_t, _ handle: FileHandle) {
     guard let limit = FileSizeLimit(of: closer) else { return }
