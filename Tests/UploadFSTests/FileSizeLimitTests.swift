@@ -8,7 +8,7 @@ import Testing
 
 /// Writers whose own limit for files ends what they write, of which the kernel tells no daemon.
 @Suite struct FileSizeLimitTests {
-  private static let limit = LimitedProcess.bytes
+  private static let limit = EndedProcess.limitBytes
 
   private static func content(_ count: Int) -> [UInt8] { [UInt8](repeating: 7, count: count) }
 
@@ -30,7 +30,7 @@ import Testing
   }
 
   @Test func limit_ofAProcessIsItsOwn() throws {
-    let limited = try LimitedProcess()
+    let limited = try EndedProcess.limited()
     #expect(FileSizeLimit(of: limited.number)?.bytes == UInt64(Self.limit))
     #expect(FileSizeLimit(limits: ProcessFate.read("/proc/\(limited.number)/limits"))?.bytes == UInt64(Self.limit))
     #expect(FileSizeLimit(of: 0) == nil && FileSizeLimit(of: 0x7fff_fff0) == nil)
@@ -40,7 +40,7 @@ import Testing
   /// daemon as well as past it.
   @Test(.promises("S41o"), arguments: [(-1, false), (0, true), (1, false)])
   func fileThatEndsWhereItsWritersLimitDoes_isInterrupted(beyond: Int, isCut: Bool) throws {
-    let limited = try LimitedProcess()
+    let limited = try EndedProcess.limited()
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     try mounted.write(handle, Self.content(Self.limit + beyond))
@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test(.promises("S41o")) func whatAWriterWithoutTheLimitGoesOnWith_isWhole() throws {
-    let limited = try LimitedProcess()
+    let limited = try EndedProcess.limited()
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     try mounted.write(handle, Self.content(Self.limit))
@@ -63,7 +63,7 @@ import Testing
   }
 
   @Test(.promises("S41o")) func fileThatALimitedProcessHasNotChanged_isAsWholeAsItWas() throws {
-    let limited = try LimitedProcess()
+    let limited = try EndedProcess.limited()
     let mounted = try Mounted()
     try mounted.make("a", Self.content(Self.limit))
     let handle = try mounted.open("a", flags: O_WRONLY)

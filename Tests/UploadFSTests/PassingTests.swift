@@ -249,14 +249,14 @@ import Testing
   @Test(.promises("S50f", "S41o"), arguments: [true, false]) func whatItsWritersLimitCutsOffUnseen_isInterrupted(
     goesOn: Bool
   ) throws {
-    let limited = try LimitedProcess()
+    let limited = try EndedProcess.limited()
     let mounted = try Self.mounted(Kernel())
     let writer = try Self.create(mounted, "f.raw")
     try #require(writer.changesUnseen)
-    try Self.writePast(mounted, "f.raw", bytes: LimitedProcess.bytes)
+    try Self.writePast(mounted, "f.raw", bytes: EndedProcess.limitBytes)
     _ = try mounted.filesystem.flush(writer.handle, closer: limited.number)
     // A duplicate of the descriptor, in a process without the limit.
-    if goesOn { try Self.writePast(mounted, "f.raw", bytes: LimitedProcess.bytes + 1) }
+    if goesOn { try Self.writePast(mounted, "f.raw", bytes: EndedProcess.limitBytes + 1) }
     mounted.filesystem.release(writer.handle)
     #expect(mounted.sink.lastSnapshot?.interruption == (goesOn ? nil : .writeFailed(errno: EFBIG)))
     #expect(mounted.sink.problems == [])

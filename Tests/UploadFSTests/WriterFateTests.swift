@@ -649,7 +649,7 @@ import Testing
   @Test(.promises("S39a")) func killedProcessThatChangedNothing_leavesTheFileWhole_alsoBeforeItsWritersAreReleased()
     throws
   {
-    let killed = try KilledProcess()
+    let killed = try EndedProcess.killed()
     let mounted = try Mounted()
     let writer = try mounted.create("a")
     try mounted.write(writer, [1])
@@ -875,21 +875,4 @@ import Testing
     #expect(ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: 0x7fff_fff0), "no such process any more")
     #expect(!ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: getppid()))
   }
-}
-
-/// A process that a signal has ended, kept as the kernel knows it.
-private final class KilledProcess {
-  let number: pid_t
-
-  init() throws {
-    var number: pid_t = 0
-    var arguments = [strdup("sh"), strdup("-c"), strdup("kill -9 $$"), nil]
-    defer { arguments.forEach { free($0) } }
-    try #require(posix_spawn(&number, "/bin/sh", nil, nil, &arguments, nil) == 0)
-    self.number = number
-    var information = siginfo_t()
-    try #require(waitid(P_PID, id_t(number), &information, WEXITED | WNOWAIT) == 0)
-  }
-
-  deinit { waitpid(number, nil, 0) }
 }
