@@ -158,6 +158,25 @@ import Testing
     }
   }
 
+  /// Regression: a read that the spool's filesystem refused as such, asking nothing of its disk, put all that was in memory in doubt.
+  @Test(.promises("S41k")) func aReadThatIsRefusedAsSuch_putsNothingInDoubt() throws {
+    let handle = try mounted.create("a", flags: O_RDWR)
+    try mounted.write(handle, [UInt8](repeating: 7, count: 3 * 4096))
+    let file = try file("a")
+    // Of a directory neither what is in memory nor what is on the disk can be read.
+    let refusing = FileDescriptor(owning: open(mounted.captures, O_RDONLY | O_CLOEXEC), isReadable: true, isWritable: false)
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    #expect(throws: SystemError(code: EISDIR)) {
+      try buffer.withUnsafeMutableBytes { bytes in
+        _ = try mounted.filesystem.readNoting(file, refusing, at: 0, into: bytes)
+      }
+    }
+    kernel.answer(file, [EIO])
+    flush()
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .spoolFailing(errno: EIO))
+  }
+
   /// Regression: a loss that was noticed while a program had the file open was taken back when that closed it without a change, and the
   /// file counted as whole.
   @Test(

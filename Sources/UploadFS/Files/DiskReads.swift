@@ -13,8 +13,13 @@ struct DiskReads: Sendable {
   mutating func began(_ range: Range<UInt64>) { underWay.append(range) }
 
   mutating func end(_ range: Range<UInt64>) {
-    if let index = underWay.firstIndex(of: range) { underWay.remove(at: index) }
+    readNothing(range)
     ended = Self.joined(ended, range)
+  }
+
+  /// It failed before anything was asked of the disk.
+  mutating func readNothing(_ range: Range<UInt64>) {
+    if let index = underWay.firstIndex(of: range) { underWay.remove(at: index) }
   }
 
   /// The kernel may have read anything.

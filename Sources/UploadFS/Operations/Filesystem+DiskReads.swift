@@ -14,47 +14,62 @@ extension Filesystem {
     let inMemory = try readCached(descriptor, at: offset, into: buffer)
     guard let known = inMemory else { return try readFromDisk(file, descriptor, at: offset, 0, into: buffer) }
     guard known.count < buffer.count, !known.isEnd else { return known.count }
-    return try readFromDisk(file, descriptor, at: offset, known.count, into: buffer)
+    return try readFromDisk(file, descriptor, at: offset, known.count, isRefused: known.isRefused, into: buffer)
   }
 
   /// What the page cache has from the offset on; nil where that cannot be told.
   private func readCached(
     _ descriptor: FileDescriptor, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer
-  ) throws(SystemError) -> (count: Int, isEnd: Bool)? {
+  ) throws(SystemError) -> (count: Int, isEnd: Bool, isRefused: Bool)? {
     guard let base = buffer.baseAddress, knowsMemory.load(ordering: .relaxed) else { return nil }
     var done = 0
     while done < buffer.count {
       let count = uploadfs_read_cached(
         descriptor.number, base + done, buffer.count - done, off_t(offset &+ Int64(done)))
-      if count == 0 { return (done, true) }
+      if count == 0 { return (done, true, false) }
       guard count < 0 else {
         done += count
         continue
       }
       switch errno {
       case EINTR: continue
-      case EAGAIN: return (done, false)
+      case EAGAIN: return (done, false, false)
       case EOPNOTSUPP, ENOSYS, EINVAL:
         knowsMemory.store(false, ordering: .relaxed)
         return nil
       default:
         // The ordinary read says what is wrong.
-        return (done, false)
+        return (done, false, true)
       }
     }
-    return (done, false)
+    return (done, false, false)
   }
 
   /// The kernel reads ahead, and does not say how far.
   private func readFromDisk(
-    _ file: CapturedFile, _ descriptor: FileDescriptor, at offset: Int64, _ done: Int,
+    _ file: CapturedFile, _ descriptor: FileDescriptor, at offset: Int64, _ done: Int, isRefused: Bool = false,
     into buffer: UnsafeMutableRawBufferPointer
   ) throws(SystemError) -> Int {
     let range = Self.pageStart(UInt64(offset) + UInt64(done))..<UInt64.max
     file.diskReads.withLock { $0.began(range) }
-    defer { file.diskReads.withLock { $0.end(range) } }
     let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
+    if isRefused {
+      do throws(SystemError) {
+        try Self.readFirstByte(descriptor, at: offset &+ Int64(done))
+      } catch {
+        file.diskReads.withLock { $0.readNothing(range) }
+        throw error
+      }
+    }
+    defer { file.diskReads.withLock { $0.end(range) } }
     return try done + Self.readFully(descriptor, at: offset &+ Int64(done), into: rest)
+  }
+
+  /// A filesystem that does not even say what is in memory has refused the read as such, as one does that an error has shut down: where
+  /// the ordinary read fails too, nothing has come from the disk, and what is in memory is in no doubt.
+  private static func readFirstByte(_ descriptor: FileDescriptor, at offset: Int64) throws(SystemError) {
+    var byte: UInt8 = 0
+    _ = try retryingInterrupts { pread(descriptor.number, &byte, 1, off_t(offset)) }
   }
 
   /// A change that begins or ends within a page: the kernel reads the rest of that page from the disk where it does not have it.
