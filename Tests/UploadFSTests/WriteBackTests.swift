@@ -164,7 +164,8 @@ import Testing
     try mounted.write(handle, [UInt8](repeating: 7, count: 3 * 4096))
     let file = try file("a")
     // Of a directory neither what is in memory nor what is on the disk can be read.
-    let refusing = FileDescriptor(owning: open(mounted.captures, O_RDONLY | O_CLOEXEC), isReadable: true, isWritable: false)
+    let refusing = FileDescriptor(
+      owning: open(mounted.captures, O_RDONLY | O_CLOEXEC), isReadable: true, isWritable: false)
     var buffer = [UInt8](repeating: 0, count: 4096)
     #expect(throws: SystemError(code: EISDIR)) {
       try buffer.withUnsafeMutableBytes { bytes in
