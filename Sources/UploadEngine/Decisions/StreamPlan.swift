@@ -28,6 +28,7 @@ struct StreamPlan: Hashable, Sendable {
 
   /// When one more request may go out beside those in flight; nil while there are as many as there may be.
   mutating func nextStart(inFlight: Int, limit: Int, at now: MonotonicTime) -> MonotonicTime? {
+    if inFlight == 0 { forgetStalls(at: now) }
     guard inFlight < limit else { return nil }
     if let idleSince, inFlight == 0, now - idleSince >= UploadConstants.keepAliveInterval { opened = 0 }
     guard inFlight >= opened, opened > 0, let lastOpened else { return now }
@@ -66,18 +67,28 @@ struct StreamPlan: Hashable, Sendable {
     streams = min(streams, stallBound)
   }
 
+  /// A file that comes long after a stall starts as if there had been none: `adjust` is called only while requests are in flight.
+  private mutating func forgetStalls(at now: MonotonicTime) {
+    while let stalledAt, now - stalledAt >= Self.stallMemory {
+      stallBound = min(SpeedTier.unknown.parallelChunks, stallBound * 2)
+      self.stalledAt = stallBound < SpeedTier.unknown.parallelChunks ? stalledAt + Self.stallMemory : nil
+    }
+    if wanted > streams {
+      cut = nil
+      streams = wanted
+    }
+  }
+
+  private var wanted: Int { max(Self.streamsMin, min(max(tier.parallelChunks, streamsNeeded), stallBound)) }
+
   /// Looks at the estimate again.
   mutating func adjust(to bytesPerSecond: Double?, at now: MonotonicTime) {
-    if let stalledAt, now - stalledAt >= Self.stallMemory {
-      stallBound = min(SpeedTier.unknown.parallelChunks, stallBound * 2)
-      self.stalledAt = stallBound < SpeedTier.unknown.parallelChunks ? now : nil
-    }
+    forgetStalls(at: now)
     tier = SpeedTier(bytesPerSecond: bytesPerSecond)
     if let cut, let bytesPerSecond, bytesPerSecond < 0.8 * cut.bytesPerSecond {
       streamsNeeded = cut.streams
       self.cut = nil
     }
-    let wanted = max(Self.streamsMin, min(max(tier.parallelChunks, streamsNeeded), stallBound))
     if wanted < streams, let bytesPerSecond, cut == nil { cut = Cut(streams: streams, bytesPerSecond: bytesPerSecond) }
     if wanted > streams { cut = nil }
     streams = wanted

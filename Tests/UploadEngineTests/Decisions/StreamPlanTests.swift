@@ -79,6 +79,20 @@ import Testing
     #expect(plan.streams == 12, "a stall is not remembered for ever")
   }
 
+  /// Regression: the bound rose once at the first look after a rest, so that a file which came a minute later began with two streams.
+  @Test func aStall_isForgottenInTimeAndNotInLooks() {
+    var plan = StreamPlan()
+    plan.adjust(to: 50_000_000, at: time(0))
+    for stall in 0..<20 { plan.stalled(at: time(2000 + Int64(stall) * 2000)) }
+    #expect(plan.streams == StreamPlan.streamsMin)
+    _ = plan.nextStart(inFlight: 0, limit: 12, at: time(69_999))
+    #expect(plan.streams == 2)
+    _ = plan.nextStart(inFlight: 0, limit: 12, at: time(100_000))
+    #expect(plan.streams == 8, "before the first request goes out")
+    _ = plan.nextStart(inFlight: 0, limit: 12, at: time(130_000))
+    #expect(plan.streams == 12)
+  }
+
   /// A server that throttles each connection looks like a slow link; fewer connections would make it slower still.
   @Test func linkThatIsBoundByItsConnections_getsItsStreamsBack() {
     var plan = StreamPlan()
