@@ -57,9 +57,10 @@ extension UploadSchedule {
   }
 
   /// By rule; the name that a temporary one will probably become counts as well. What is delivered goes out under a further name as a
-  /// whole: a session of that has no pointer, and a start would take the receipt for all that there is to know.
+  /// whole: a session of that has no pointer, and a start would take the receipt for all that there is to know. Where the server's word
+  /// stands for what the disk may have lost, the copy here is all that can contradict it.
   func releases(_ file: FileUpload) -> Bool {
-    guard file.receipt == nil else { return false }
+    guard file.receipt == nil, file.wantedSeal == nil, file.progress.lost == nil else { return false }
     let path = file.snapshot.names.first ?? file.path
     let final = limits.temporaryNames.finalName(of: path.lastComponent).map { path.parent.appending($0) }
     return limits.rules.settings(for: final ?? path).whenFull == .release

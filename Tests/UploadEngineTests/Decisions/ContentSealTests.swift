@@ -29,10 +29,12 @@ import Testing
       file.snapshot.interruption = .notOnDisk
     }
 
-    func found(_ change: (inout ImaginaryFile) -> Void = { _ in }) -> ScheduleHarness {
+    func found(
+      limits: UploadLimits = ScheduleHarness.standardLimits, _ change: (inout ImaginaryFile) -> Void = { _ in }
+    ) -> ScheduleHarness {
       var file = file
       change(&file)
-      var harness = ScheduleHarness(catalog: [entry], records: [record])
+      var harness = ScheduleHarness(limits: limits, catalog: [entry], records: [record])
       harness.handle(file.found)
       harness.handle(.scanEnded)
       return harness
@@ -85,6 +87,20 @@ import Testing
     guard isOnDisk else { return Self.expectHeld(harness, remains.file.id) }
     harness.succeed()
     #expect(harness.state(remains.file.id) == .complete)
+  }
+
+  /// Regression, found by the simulation (bare-copies, seed 37000005732): the server still held what a chunk had been before it was
+  /// changed, and the only copy of what it had become was given up for that.
+  @Test(.promises("S40q", "S70b")) func whatIsStillToBeProven_isNotGivenUp() throws {
+    let remains = try Remains()
+    var limits = ScheduleHarness.standardLimits
+    limits.rules.defaults.whenFull = .release
+    var harness = remains.found(limits: limits)
+    harness.answer(.held(digests: remains.digests([0, 1]))) { $0.isQuery }
+    #expect(harness.reads.map(\.offset) == [2000])
+    var candidates: [ReleaseCandidate] = []
+    harness.apply { candidates = $0.releaseCandidates(bytesMax: .max, at: $1) }
+    #expect(candidates.isEmpty && !harness.sent.contains { $0.order.isSecuring })
   }
 
   @Test(.promises("S40c", "S40q"), arguments: [StepFailure.Kind.sessionGone, .sessionDamaged])
