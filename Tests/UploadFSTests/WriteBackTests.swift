@@ -163,11 +163,11 @@ import Testing
     let handle = try mounted.create("a", flags: O_RDWR)
     try mounted.write(handle, [UInt8](repeating: 7, count: 3 * 4096))
     let file = try file("a")
-    // Of a directory neither what is in memory nor what is on the disk can be read.
+    // Through a descriptor that is open for writing alone neither what is in memory nor what is on the disk can be read.
     let refusing = FileDescriptor(
-      owning: open(mounted.captures, O_RDONLY | O_CLOEXEC), isReadable: true, isWritable: false)
+      owning: open(mounted.captures + "/a", O_WRONLY | O_CLOEXEC), isReadable: true, isWritable: false)
     var buffer = [UInt8](repeating: 0, count: 4096)
-    #expect(throws: SystemError(code: EISDIR)) {
+    #expect(throws: SystemError(code: EBADF)) {
       try buffer.withUnsafeMutableBytes { bytes in
         _ = try mounted.filesystem.readNoting(file, refusing, at: 0, into: bytes)
       }
@@ -175,7 +175,7 @@ import Testing
     kernel.answer(file, [EIO])
     flush()
     mounted.filesystem.release(handle)
-    #expect(mounted.sink.lastSnapshot?.interruption == .spoolFailing(errno: EIO))
+    #expect(mounted.sink.lastSnapshot?.interruption == nil, "what was in memory has been given to the disk again")
   }
 
   /// Regression: a loss that was noticed while a program had the file open was taken back when that closed it without a change, and the
