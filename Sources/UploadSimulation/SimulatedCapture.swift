@@ -49,6 +49,8 @@ final class SimulatedCapture {
     fileprivate var latestNanoseconds: Int64 = 0
     /// The latest time of all its contents that were settled.
     fileprivate var greatestNanoseconds = Int64.min
+    /// Under a name that it had, it looked older than what was there before; until it is settled again.
+    fileprivate var lookedOlder = false
     /// That lies here again, put back by hand; until it changes.
     var isPutBack = false
     /// Another file lies in its place, or it was copied, since it was written last.
@@ -568,6 +570,7 @@ final class SimulatedCapture {
   func rename(_ from: RelativePath, to target: RelativePath) {
     guard let file = byName[from], byName[target] !== file else { return }
     let replaced = byName[target]
+    file.lookedOlder = looksOlder(file)
     if let replaced { replaced.names.removeAll { $0 == target } }
     byName[from] = nil
     byName[target] = file
@@ -640,6 +643,7 @@ final class SimulatedCapture {
     guard file.fate.interruption == nil && !file.isRemains || file.wanted == file.bytes else { return }
     file.settledAt = world.time.nanoseconds
     if let closed = file.closed, closed != file.bytes { file.former = (closed, file.closedNanoseconds) }
+    if file.closed != file.bytes || file.closedNanoseconds != file.modifiedNanoseconds { file.lookedOlder = false }
     file.closed = file.bytes
     file.closedNanoseconds = file.modifiedNanoseconds
     if !file.isPutBack { file.latestNanoseconds = file.modifiedNanoseconds }
@@ -663,10 +667,10 @@ final class SimulatedCapture {
 
   /// A content with a later time was there before: time went back, or a user has set a time that is yet to come. What is written then
   /// looks like an older one to a start that knows nothing but what was published; so does another file from the same moment of a clock
-  /// that is coarse.
+  /// that is coarse. What a start has held for that stays held under the next name.
   func looksOlder(_ file: File) -> Bool {
     let time = file.modifiedNanoseconds
-    return time < file.greatestNanoseconds
+    return file.lookedOlder || time < file.greatestNanoseconds
       || file.names.contains { name in
         greatestNanoseconds[name].map { $0.nanoseconds > time || $0.nanoseconds == time && $0.isOfSeveral } ?? false
       }

@@ -203,6 +203,14 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "templates", seed: 33_000_002_352,
       story: "a new record of names knew one of two paths from which a capture had been published under one name"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 37_000_005_732,
+      story: "what a server still held of before a change let the only copy of after it be given up"),
+    FoundSeed(
+      scenario: "s3", seed: 37_000_005_460, story: "stalls of a minute ago halved the streams of the next file"),
+    FoundSeed(
+      scenario: "templates", seed: 36_000_012_596,
+      story: "the oracle did not know that a file had looked older under the name that it had before"),
   ]
 
   @Test(arguments: found)
