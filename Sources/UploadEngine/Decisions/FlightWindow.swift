@@ -15,6 +15,8 @@ struct FlightWindow: Hashable, Sendable {
   private var slots: [Int] = Array(repeating: 0, count: Self.slotCount)
   /// The latest of them, since the clock's beginning.
   private var slot: Int64 = 0
+  /// Since when there has been something on its way without a pause.
+  private var busySince: MonotonicTime?
 
   /// So many bytes may always be on their way, and twice as many on a line of which nothing is known.
   init(bytesLeast: Int) { self.bytesLeast = bytesLeast }
@@ -26,13 +28,29 @@ struct FlightWindow: Hashable, Sendable {
     slots[Self.slotCount - 1] += bytes
   }
 
+  /// A request has gone out.
+  mutating func started(at now: MonotonicTime) { busySince = busySince ?? now }
+
+  /// A request has ended; so many are in flight now.
+  mutating func ended(inFlight: Int) { if inFlight == 0 { busySince = nil } }
+
+  /// What the line took in the last two seconds. Nil where it had nothing to carry for a part of them: then it may take more.
+  func shown(at now: MonotonicTime) -> Int? {
+    guard let busySince, now - busySince >= Self.memory else { return nil }
+    return arrivedLately(at: now)
+  }
+
   /// As many as may be on their way now, on a line of which this is known.
   func bytes(bytesPerSecond: Double?, at now: MonotonicTime) -> Int {
-    var window = self
-    window.advance(to: now)
-    let recent = window.slots.reduce(0, +)
+    let recent = arrivedLately(at: now)
     guard let bytesPerSecond else { return max(2 * bytesLeast, 2 * recent) }
     return max(bytesLeast, 2 * recent, Int(min(bytesPerSecond * Self.memory.seconds, 1e12)))
+  }
+
+  private func arrivedLately(at now: MonotonicTime) -> Int {
+    var window = self
+    window.advance(to: now)
+    return window.slots.reduce(0, +)
   }
 
   private mutating func advance(to now: MonotonicTime) {

@@ -54,6 +54,15 @@ extension UploadSchedule {
     return max(limits.streamBytesLeast, Int(min(2 * bytesPerSecond, 1e12)))
   }
 
+  /// The most that one request carries of several small files: all that may be under way take two seconds of the line together. A
+  /// request that breaks off takes all of its files with it. What the line has just shown counts before an estimate, to which such short
+  /// requests add nothing.
+  func bundleBytes(at now: Moment) -> Int {
+    guard limits.followsLine else { return .max }
+    let bytes = flightWindow.shown(at: now.monotonic) ?? windowBytes(at: now) / 2
+    return max(limits.smallFileBytes, bytes / max(1, limits.parallelSmallRequests))
+  }
+
   // MARK: - Chunks
 
   /// The length of the chunks of a new session whose requests carry several of them. On a fast line they are long: each costs a digest, a

@@ -46,7 +46,7 @@ extension UploadSchedule {
     if smallReady.isEmpty { smallReadySince = nil } else { smallReadySince = smallReadySince ?? now.monotonic }
     if gate != .open { smallReady = smallReady.sorted { trialOrder(of: $0) < trialOrder(of: $1) } }
     while !smallReady.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
-      let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1)
+      let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1, at: now)
       smallReadySince = smallReady.isEmpty ? nil : now.monotonic
       guard !turns.isEmpty else { return }
       sendWholeFiles(turns, at: now)
@@ -70,12 +70,13 @@ extension UploadSchedule {
 
   /// Those that go in the next request. Some stay for later: their name is being published by another request, or an
   /// earlier content of theirs is.
-  private mutating func takeSmallFiles(countMax: Int) -> [WholeFileTurn] {
+  private mutating func takeSmallFiles(countMax: Int, at now: Moment) -> [WholeFileTurn] {
     var turns: [WholeFileTurn] = []
     var names: LookupSet<RelativePath> = []
     var rest: [FileID] = []
     var byteCount: UInt64 = 0
-    let bytesMax = UInt64(min(UploadConstants.bundleBytesMax, streamPlan.tier.chunkBytes, requestBytesMax ?? .max))
+    let bytesMax = UInt64(
+      min(UploadConstants.bundleBytesMax, streamPlan.tier.chunkBytes, requestBytesMax ?? .max, bundleBytes(at: now)))
     var isFull = false
     for id in smallReady {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), let transfer = file.transfer else {

@@ -15,6 +15,7 @@ extension UploadSchedule {
   mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
     sampler.sent(byteCount)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
+    flightWindow.started(at: now.monotonic)
     let patience = watchdog.patience(
       bytes: byteCount, bytesPerSecond: estimate.bytesPerSecond, streams: streamPlan.streams, attempts: attempts)
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
@@ -36,6 +37,7 @@ extension UploadSchedule {
   mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: Moment) {
     sampler.sent(0)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
+    flightWindow.started(at: now.monotonic)
     let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
     beginLooking(at: now)
@@ -57,6 +59,7 @@ extension UploadSchedule {
       streamPlan.stalled(at: now.monotonic)
     }
     streamPlan.ended(inFlight: chunkRequests, at: now.monotonic)
+    flightWindow.ended(inFlight: chunkRequests)
     watchdog.ended(request, isAcknowledged: isAcknowledged, at: now.monotonic)
     if let (bytes, interval) = sampler.ended(byteCount, isAcknowledged: isAcknowledged, at: now.monotonic) {
       estimate.add(bytes: bytes, over: interval, at: now.monotonic)

@@ -7,9 +7,10 @@ import Testing
 @Suite struct SmallFilesTests {
   private static let size: UInt64 = 40_000
 
-  private func harness(filesPerRequest: Int? = 64) -> ScheduleHarness {
+  private func harness(filesPerRequest: Int? = 64, followsLine: Bool = false) -> ScheduleHarness {
     var limits = UploadLimits()
     limits.rampDelay = .zero
+    limits.followsLine = followsLine
     var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 1 << 20)
     harness.handle(.scanEnded)
     guard let filesPerRequest else { return harness }
@@ -119,6 +120,48 @@ import Testing
     close(files(16...60, size: 65_000), &harness)
     answerFirst(&harness)
     #expect(carried(harness).max() == SpeedTier.slow.chunkBytes / 65_000)
+  }
+
+  /// Regression (G15-1): a request with many files took minutes of a slow line, and all of them were lost when it broke off.
+  @Test func aRequestCarriesNoMoreFilesThanTheLineTakesInAMoment() {
+    let kilobitsPerSecond: [(Double, Int)] = [(256, 1), (1000, 1), (5000, 3), (20_000, 15), (1_000_000, 16)]
+    for (speed, count) in kilobitsPerSecond {
+      var harness = harness(followsLine: true)
+      for sample in 1...10 {
+        let past = MonotonicTime(nanoseconds: Int64(sample) * 100_000_000)
+        harness.schedule.estimate.add(bytes: UInt64(speed * 12.5), over: .milliseconds(100), at: past)
+      }
+      close(files(1...60), &harness)
+      #expect(carried(harness) == [1, count, count, count], "\(speed) kbit/s")
+      harness.succeed()
+      #expect(harness.schedule.isIdle && harness.buffers.isEmpty)
+    }
+  }
+
+  @Test func onALineOfWhichNothingIsKnown_requestsAreShort_andFollowWhatArrives() {
+    var harness = harness(followsLine: true)
+    close(files(1...60), &harness)
+    #expect(carried(harness) == [1, 3, 3, 3])
+    harness.schedule.flightWindow.arrived(20_000_000, at: harness.now.monotonic)
+    answerFirst(&harness)
+    #expect(carried(harness) == [3, 3, 3, 50])
+  }
+
+  /// A line that was fast and has become slow: the estimate is an old one, and requests that are short add nothing to it.
+  @Test func whatALineHasJustTaken_countsBeforeWhatItTookOnce() {
+    var harness = harness(followsLine: true)
+    for sample in 1...10 {
+      let past = MonotonicTime(nanoseconds: Int64(sample) * 100_000_000)
+      harness.schedule.estimate.add(bytes: 1_000_000, over: .milliseconds(100), at: past)
+    }
+    close(files(1...20), &harness)
+    #expect(harness.schedule.bundleBytes(at: harness.now) > 2_000_000)
+    harness.advance(by: .seconds(1))
+    harness.schedule.flightWindow.arrived(400_000, at: harness.now.monotonic)
+    harness.advance(by: .seconds(1))
+    #expect(harness.schedule.bundleBytes(at: harness.now) == 100_000)
+    harness.succeed()
+    #expect(harness.schedule.bundleBytes(at: harness.now) > 2_000_000, "it has nothing to carry, and may take more")
   }
 
   /// Nobody's fault is known: each is sent alone, and gets an answer of its own.
