@@ -53,6 +53,8 @@ package struct ChunkActivity: Hashable, Sendable {
   package let chunkBytes: Int
   private var chunks: [Chunk] = []
   private var news: [Int] = []
+  /// Reported as not quiet though nothing writes to them: they are news again once the size stands still.
+  private var unsettled: [Int] = []
   /// How far the file has been written.
   private var writtenEndBytes: UInt64
   /// Mutations with this epoch or an earlier one were under way when this began: what they touch is not known.
@@ -105,7 +107,7 @@ package struct ChunkActivity: Hashable, Sendable {
     case .size(let bytes):
       resizesInFlight -= 1
       if writtenBytes != nil { cut(at: bytes) }
-      if resizesInFlight == 0 { noteAll() }
+      if resizesInFlight == 0 { settle() }
     case .blocks(let range): leave(range)
     case .bytes(let range):
       leave(range)
@@ -123,6 +125,7 @@ package struct ChunkActivity: Hashable, Sendable {
     for index in news {
       chunks[index].isNews = false
       let chunk = chunks[index]
+      if chunk.inFlight == 0, !isQuiet(chunk) { unsettled.append(index) }
       report.changes.append(
         ChunkChange(
           index: index, epoch: chunk.epoch, isCovered: Int(chunk.writtenBytes) >= chunkBytes,
@@ -189,7 +192,14 @@ package struct ChunkActivity: Hashable, Sendable {
   }
 
   private mutating func noteAll() {
+    unsettled.removeAll()
     for index in chunks.indices { note(index) }
+  }
+
+  /// The size stands still. What was not reported meanwhile is what it was before: a recorder may make its file longer thirty times a second.
+  private mutating func settle() {
+    for index in unsettled { note(index) }
+    unsettled.removeAll(keepingCapacity: true)
   }
 
   private func indices(from offset: UInt64) -> Range<Int> {

@@ -138,6 +138,32 @@ import Testing
     #expect(writer.activity.quietEpoch(at: 0) == 7)
   }
 
+  /// Regression (HU3, HU8): each `ftruncate` of a growing file made all of its chunks news, which then waited for quiet anew: nothing was
+  /// sent of a recorder that extends its file with each frame, and each call cost as much as the file has chunks.
+  @Test func makingAFileLonger_isNoNewsOfItsChunks() throws {
+    var writer = Writer(sizeBytes: 350)
+    _ = try writer.report()
+    writer.resize(1000)
+    let longer = try writer.report()
+    #expect(longer.changes.isEmpty && longer.writtenEndBytes == 350)
+    #expect(writer.activity.quietEpoch(at: 0) == 7 && writer.activity.quietEpoch(at: 300) == 7)
+  }
+
+  @Test func whatWasReportedWhileTheSizeChanged_isReportedAgain() throws {
+    var writer = Writer(sizeBytes: 300)
+    _ = try writer.report()
+    let (first, second) = (writer.begin(.size(500)), writer.begin(.size(600)))
+    writer.write(0..<100)
+    let during = try writer.report()
+    #expect(during.changes.map(\.index) == [0] && !during.changes.contains(where: \.isQuiet))
+    writer.activity.end(first, writtenBytes: 0)
+    let still = try writer.report()
+    #expect(still.changes.isEmpty)
+    writer.activity.end(second, writtenBytes: 0)
+    let after = try writer.report()
+    #expect(after.changes == [ChunkChange(index: 0, epoch: 10, isCovered: true, isQuiet: true)])
+  }
+
   @Test func nothingIsQuietUntilWritesOfBeforeHaveEnded() throws {
     var writer = Writer(sizeBytes: 300, mutationsInFlight: 2)
     #expect(writer.activity.quietEpoch(at: 0) == nil)

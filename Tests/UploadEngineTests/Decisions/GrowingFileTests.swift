@@ -137,6 +137,18 @@ struct Recording {
     #expect(recording.harness.reads.map(\.offset) == [2000, 3000], "the touched one has to be quiet for as long again")
   }
 
+  /// Regression (HU3): a recorder that makes its file longer with each frame had nothing sent before its end.
+  @Test(.promises("S60a")) func aFileThatIsMadeLongerAllTheTime_isSentWhileItIsWritten() {
+    var recording = Recording()
+    recording.write(0..<5500)
+    for frame in 1...10 as ClosedRange<UInt64> {
+      recording.truncate(to: 5500 + frame * 1000)
+      recording.harness.advance(by: .milliseconds(60))
+      recording.look()
+    }
+    #expect(recording.harness.reads.map(\.offset).sorted() == [1000, 2000, 3000])
+  }
+
   @Test func roomThatWasReservedIsNotSent() {
     var recording = Recording()
     recording.truncate(to: 50_000)
