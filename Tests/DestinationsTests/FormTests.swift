@@ -96,7 +96,8 @@ private final class TestStream: StreamedFile {
     .promises("DE76"),
     arguments: [
       ("a\"b\r\n.mov", "filename=\"a%2522b%250D%250A.mov\"", false), ("a\"b.mov", "filename=\"a%22b.mov\"", true),
-      ("ü%41.mov", "filename=\"ü%41.mov\"", true), ("x", "filename=\"x\"", true),
+      ("ü%41.mov", "filename=\"ü%2541.mov\"", true), ("100%.mov", "filename=\"100%.mov\"", true),
+      ("a\\b.mov", "filename=\"a%5Cb.mov\"", true), ("x", "filename=\"x\"", true),
     ])
   func name_cannotLeaveItsQuotes(name: String, expected: String, isClean: Bool) throws {
     let text = String(
@@ -110,7 +111,6 @@ private final class TestStream: StreamedFile {
     let text = String(
       decoding: try form().request(for: .sendWholeFile(sending(path: "day 1/\u{301}a.mov"))).content, as: UTF8.self)
     #expect(text.utf8.contains(Array("filename=\"\u{301}a.mov\"".utf8)), "\(text)")
-    #expect(RelativePath("day 1/\u{301}a.mov").formName.unicodeScalars.first == "\u{301}")
   }
 
   @Test(.promises("DE74", "DE77")) func fields_comeBeforeTheFile() throws {

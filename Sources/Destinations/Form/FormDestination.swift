@@ -62,8 +62,8 @@ public struct FormDestination: Destination {
     self.abilities = abilities
   }
 
-  /// The path as it is, but for bytes that no name should hold. The server makes of it what it likes.
-  public func publishedName(for path: RelativePath) -> String { path.formText }
+  /// The path as the form is told it. The server makes of it what it likes.
+  public func publishedName(for path: RelativePath) -> String { TextName.quoted.of(path) }
 
   // MARK: - Requests
 
@@ -82,7 +82,7 @@ public struct FormDestination: Destination {
 
   private func fileRequest(_ sending: WholeFileSending) -> HTTPRequest {
     let size = sending.sizeBytes
-    let name = PublishedName.components(of: publishedName(for: sending.path)).last ?? ""
+    let name = TextName.quoted.ofLastComponent(sending.path)
     let form = MultipartForm(
       token: Hex.encode(Array(sending.nonce.prefix(24))),
       fields: options.fields.compactMap { field in

@@ -1,4 +1,3 @@
-import ChunkProtocol
 import FileModel
 import UploadEngine
 
@@ -63,11 +62,11 @@ public struct FormField: Hashable, Sendable {
       case .text(let text): return text
       case .fact(let fact):
         switch fact {
-        case .path: return path.formText
-        case .name: return path.formName
-        case .stem: return path.formName.splitAtExtension.stem
-        case .ext: return path.formName.splitAtExtension.ext
-        case .folder: return path.parent == .root ? "" : path.parent.formText
+        case .path: return TextName.quoted.of(path)
+        case .name: return TextName.quoted.ofLastComponent(path)
+        case .stem: return TextName.quoted.ofLastComponent(path).splitAtExtension.stem
+        case .ext: return TextName.quoted.ofLastComponent(path).splitAtExtension.ext
+        case .folder: return path.parent == .root ? "" : TextName.quoted.of(path.parent)
         case .size: return "\(sizeBytes)"
         case .mtime: return "\(modifiedNanoseconds / 1_000_000_000)"
         case .id: return id.description
@@ -94,22 +93,10 @@ public struct FormField: Hashable, Sendable {
   }
 }
 
-extension RelativePath {
-  /// The path as it is, but for bytes that no name should hold: %XX. Two paths never become one.
-  var formText: String {
-    let text = String(validating: bytes, as: UTF8.self)
-    let isClean = text?.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) } ?? false
-    return text.flatMap { isClean ? $0 : nil } ?? PublishedName.encode(bytes)
-  }
-
-  /// The file's name, likewise.
-  var formName: String { RelativePath(bytes: Array(lastComponent)).formText }
-}
-
 extension String {
   /// A dot at the beginning begins no extension.
   var splitAtExtension: (stem: String, ext: String) {
-    guard let dot = lastIndex(of: "."), dot > startIndex else { return (self, "") }
-    return (String(self[..<dot]), String(self[index(after: dot)...]))
+    guard let dot = unicodeScalars.lastIndex(of: "."), dot > startIndex else { return (self, "") }
+    return (String(self[..<dot]), String(self[unicodeScalars.index(after: dot)...]))
   }
 }

@@ -8,15 +8,13 @@ import UploadEngine
 /// makes, percent-encoded.
 enum ContentNaming {
   static func fields(_ path: RelativePath) -> [HTTPHeader] {
-    let name = path.lastComponent
-    let text = String(decoding: name, as: UTF8.self)
+    let text = TextName.usual.ofLastComponent(path)
     // Quoted names are ASCII; what else there is stands in the other parameter.
     let plain = String(text.unicodeScalars.map { isPlain($0) ? Character($0) : "_" })
-    let isUTF8 = String(validating: name, as: UTF8.self) != nil
-    let encoded = isUTF8 ? "; filename*=UTF-8''\(PercentEncoding.encode(name))" : ""
+    let encoded = PercentEncoding.encode(Array(text.utf8))
     return [
-      HTTPHeader("content-disposition", "inline; filename=\"\(plain)\"\(encoded)"),
-      HTTPHeader("slug", PercentEncoding.encode(path.bytes, keepsSlashes: true)),
+      HTTPHeader("content-disposition", "inline; filename=\"\(plain)\"; filename*=UTF-8''\(encoded)"),
+      HTTPHeader("slug", PercentEncoding.encode(Array(TextName.usual.of(path).utf8), keepsSlashes: true)),
       HTTPHeader("content-type", MIMEType.ofFile(named: text)),
     ]
   }

@@ -60,7 +60,7 @@ public struct TusDestination: Destination {
   }
 
   /// The path; a server puts files away as it likes, and learns it from their metadata.
-  public func publishedName(for path: RelativePath) -> String { path.displayText }
+  public func publishedName(for path: RelativePath) -> String { TextName.usual.of(path) }
 
   /// What a server's answer to OPTIONS makes possible.
   public func offers(in response: HTTPResponse) -> DestinationOffers {

@@ -26,14 +26,14 @@ public struct TusMetadataEntry: Hashable, Sendable {
 /// The value of an `Upload-Metadata` field.
 enum TusMetadata {
   static func field(_ path: RelativePath, modifiedNanoseconds: Int64, _ more: [TusMetadataEntry]) -> String {
-    let name = Array(path.lastComponent)
+    let (whole, name) = (Array(TextName.usual.of(path).utf8), Array(TextName.usual.ofLastComponent(path).utf8))
     let type = MIMEType.ofFile(named: String(decoding: name, as: UTF8.self))
     var entries: [(key: String, value: [UInt8])] = [
-      ("filename", name), ("filetype", Array(type.utf8)), ("relativePath", path.bytes),
+      ("filename", name), ("filetype", Array(type.utf8)), ("relativePath", whole),
       ("mtime", Array(DecimalTime.seconds(ofNanoseconds: modifiedNanoseconds).utf8)),
     ]
     for entry in more {
-      let value = Array(entry.value.utf8).replacing(Array("{path}".utf8), with: path.bytes)
+      let value = Array(entry.value.utf8).replacing(Array("{path}".utf8), with: whole)
         .replacing(Array("{name}".utf8), with: name)
       entries.removeAll { $0.key == entry.key }
       entries.append((entry.key, value))

@@ -1,0 +1,97 @@
+import FileModel
+import Promises
+import Testing
+
+@testable import Destinations
+
+private struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var word = state
+    word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
+    return word ^ (word >> 31)
+  }
+}
+
+/// Names for servers that take text alone.
+@Suite struct TextNameTests {
+  private static let alphabet: [[UInt8]] =
+    ["a", "4", "F", ".", "%", "%", "~", "\"", "\\", "\n", "\u{301}", "é", "\u{85}", "%22", "%E9"].map { Array($0.utf8) }
+    + [[0xe9], [0xff]]
+
+  private static func path(_ random: inout SplitMix) -> RelativePath {
+    var path = RelativePath.root
+    for _ in 0..<Int.random(in: 1...3, using: &random) {
+      let units = (0..<Int.random(in: 1...6, using: &random)).flatMap { _ in
+        alphabet.randomElement(using: &random) ?? []
+      }
+      // No directory has these.
+      path = path.appending(units.allSatisfy { $0 == UInt8(ascii: ".") } ? [0x61] : units)
+    }
+    return path
+  }
+
+  /// What a `%` and two digits stand for; any other `%` stands for itself.
+  private static func decode(_ text: String) -> [UInt8] {
+    var bytes: [UInt8] = []
+    var rest = Array(text.utf8)[...]
+    while let byte = rest.popFirst() {
+      if byte == UInt8(ascii: "%"), rest.count >= 2,
+        let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16),
+        !rest.prefix(2).contains(UInt8(ascii: "+"))
+      {
+        bytes.append(value)
+        rest = rest.dropFirst(2)
+      } else {
+        bytes.append(byte)
+      }
+    }
+    return bytes
+  }
+
+  /// Regression (NM5, NM10): names that are no UTF-8 failed at tus for good, and two names arrived as one at a form: `\xe9` and `%E9`, a
+  /// line break and `%0A`, a quote and `%22`.
+  @Test(.promises("DE146"), arguments: [0, 1, 2, 3] as [UInt64]) func noTwoPathsHaveOneName(seed: UInt64) {
+    var random = SplitMix(state: seed)
+    for name in [TextName.usual, .quoted] {
+      var paths: [String: RelativePath] = [:]
+      for _ in 0..<5000 {
+        let path = Self.path(&random)
+        let text = name.of(path)
+        #expect(Self.decode(text) == path.bytes, "\(path.bytes)")
+        #expect(paths.updateValue(path, forKey: text).map { $0 == path } ?? true, "\(text)")
+        #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+        #expect(
+          text.utf8.split(separator: UInt8(ascii: "/")).last.map { Array($0) } == Array(name.ofLastComponent(path).utf8)
+        )
+      }
+    }
+  }
+
+  @Test(
+    .promises("DE146"),
+    arguments: [
+      ("100%.mov", "100%.mov", "100%.mov"), ("ü.mov", "ü.mov", "ü.mov"), ("%41", "%2541", "%2541"),
+      ("%~a", "%25~a", "%25~a"),
+      ("a\"b\\c", "a\"b\\c", "a%22b%5Cc"), ("a\nb", "a%0Ab", "a%0Ab"), ("%22/50%", "%2522/50%", "%2522/50%"),
+    ])
+  func whatCanBeSaidIsSaidAsItIs(path: String, usual: String, quoted: String) {
+    #expect(TextName.usual.of(RelativePath(path)) == usual)
+    #expect(TextName.quoted.of(RelativePath(path)) == quoted)
+  }
+
+  @Test(.promises("DE146")) func bytesThatAreNoText_areEncoded() {
+    let path = RelativePath(bytes: Array("day ".utf8) + [0xe9] + Array("/100%.mov".utf8))
+    #expect(TextName.usual.of(path) == "day %E9/100%.mov")
+    #expect(TextName.usual.ofLastComponent(path) == "100%.mov")
+  }
+
+  /// Regression (NM4): to Swift a dot and a combining mark behind it are one character, and the name had no extension.
+  @Test func anExtensionBeginsWithItsDot_whateverFollows() {
+    let (stem, ext) = "a.\u{301}mov".splitAtExtension
+    #expect(stem == "a" && ext.unicodeScalars.first == "\u{301}")
+    #expect(".hidden".splitAtExtension.stem == ".hidden" && "a.b.mov".splitAtExtension.ext == "mov")
+  }
+}
