@@ -58,7 +58,8 @@ extension ChunkProtocolDestination {
       return nil
     }
     let chunkBytes = body.chunkBytesMin <= body.chunkBytesMax ? body.chunkBytesMin...body.chunkBytesMax : nil
-    return DestinationLimits(fileBytesMax: body.fileBytesMax, chunkBytes: chunkBytes)
+    return DestinationLimits(
+      fileBytesMax: body.fileBytesMax, chunkBytes: chunkBytes, wholeFileBytesMax: max(0, body.wholeFileBytesMax))
   }
 
   /// Each member of the request is answered for itself, as the step that would have sent it alone.

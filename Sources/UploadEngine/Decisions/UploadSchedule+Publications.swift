@@ -44,6 +44,7 @@ extension UploadSchedule {
         let byteCount = Int(clamping: file.snapshot.sizeBytes)
         return shortenRequests(of: id, after: failure, byteCount: byteCount, at: now)
       }
+      if case .refused(let failure) = outcome, sendInSession(id, after: failure, at: now) { return }
       guard !file.isWholeFile else { return failed(id, outcome, at: now) }
       commitFailed(id, outcome, at: now)
     }

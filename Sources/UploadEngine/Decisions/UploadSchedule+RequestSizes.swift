@@ -6,7 +6,9 @@ import FileModel
 /// refusal halves what is sent, for all files and until the end of the run, and the file goes on in shorter chunks.
 extension UploadSchedule {
   /// A larger file goes in chunks.
-  var wholeFileBytesMax: Int { min(abilities.wholeFileBytesMax, requestBytesMax ?? .max, lineBytes) }
+  var wholeFileBytesMax: Int {
+    min(abilities.wholeFileBytesMax, requestBytesMax ?? .max, wholeFileBytesTaken ?? .max, lineBytes)
+  }
 
   /// A length of chunks, bounded by what is known to be taken and by what a file of this size needs.
   func chunkBytes(_ wanted: Int, forFileOf sizeBytes: UInt64?) -> Int {
@@ -52,6 +54,23 @@ extension UploadSchedule {
     // Chunks of this length were taken before: what says so now may change its mind again.
     if isSetBack { setBack(id, by: shown, isAtOnce: true, retryAfter: failure.retryAfter, at: now) }
     actions.append(.showStatus(id))
+  }
+
+  /// The destination says itself that a file is too large, and may mean what it takes in one request: the file goes in a session, whose
+  /// opening is refused where it does not. False where that is not tried.
+  mutating func sendInSession(_ id: FileID, after failure: StepFailure, at now: Moment) -> Bool {
+    guard case .tooLarge(let limit) = failure.kind, !abilities.streamsWholeFiles, var file = files[id],
+      file.isWholeFile,
+      file.snapshot.sizeBytes > 0, limit.map({ $0 < file.snapshot.sizeBytes }) ?? true
+    else { return false }
+    let taken = Int(clamping: limit ?? file.snapshot.sizeBytes - 1)
+    wholeFileBytesTaken = min(wholeFileBytesTaken ?? .max, taken)
+    leaveTransfer(&file)
+    abortSession(&file, at: now)
+    file.session = nil
+    files[id] = file
+    if file.phase == .ready { makeReady(id, at: now) }
+    return true
   }
 
   /// A request of so many bytes was refused for its length. False where shorter ones are not tried.

@@ -13,6 +13,7 @@ extension UploadSchedule {
     _ stated: DestinationLimits, _ offers: DestinationOffers = DestinationOffers(), at now: Moment
   ) {
     statedFileBytesMax = stated.fileBytesMax
+    if let bytes = stated.wholeFileBytesMax { wholeFileBytesTaken = min(wholeFileBytesTaken ?? .max, bytes) }
     learn(offers, at: now)
     for id in openFiles { noteSize(of: id, at: now) }
     for id in Array(files.failed) {

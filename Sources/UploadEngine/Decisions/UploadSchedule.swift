@@ -348,6 +348,9 @@ public struct UploadSchedule: Sendable {
   var filesChangedInSpool: UInt64 = 0
   /// The largest file that the destination takes, as it has said when it was asked.
   var statedFileBytesMax: UInt64?
+  /// The largest file that it takes in one request, as it has said when it was asked, or when it refused one. It only shrinks: what was
+  /// refused once costs a file's bytes again.
+  var wholeFileBytesTaken: Int?
   /// When it was asked last.
   var limitsAskedAt: MonotonicTime?
   var rate = RateMeter()

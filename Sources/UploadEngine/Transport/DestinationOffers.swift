@@ -33,10 +33,13 @@ public struct DestinationLimits: Hashable, Sendable {
   public var fileBytesMax: UInt64?
   /// The shortest and the longest chunk; nil when it does not say.
   public var chunkBytes: ClosedRange<Int>?
+  /// The largest file that comes in one request; nil when it does not say.
+  public var wholeFileBytesMax: Int?
 
   /// What a server says.
-  public init(fileBytesMax: UInt64? = nil, chunkBytes: ClosedRange<Int>? = nil) {
+  public init(fileBytesMax: UInt64? = nil, chunkBytes: ClosedRange<Int>? = nil, wholeFileBytesMax: Int? = nil) {
     self.fileBytesMax = fileBytesMax
     self.chunkBytes = chunkBytes
+    self.wholeFileBytesMax = wholeFileBytesMax
   }
 }

@@ -76,6 +76,54 @@ import Testing
     #expect(harness.state(next.id) == .complete && harness.buffers.isEmpty)
   }
 
+  private func refuseWholeFile(_ harness: inout ScheduleHarness, limit: UInt64?) {
+    harness.answerReads()
+    harness.answer(.refused(StepFailure(.tooLarge(limitBytes: limit), "413"))) { $0.isWholeFile }
+  }
+
+  /// Regression (SV4): a receiver may take less in one request than a chunk is long here. Files between the two failed for good.
+  @Test(arguments: [3000, nil] as [UInt64?]) func whatTheServerDoesNotTakeInOneRequest_goesInASession(limit: UInt64?) {
+    var harness = harness(wholeFileBytesMax: 8000)
+    harness.write(ImaginaryFile(1, "a.mov", size: 5000))
+    refuseWholeFile(&harness, limit: limit)
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+    let sent = play(&harness, limit: .max)
+    #expect(harness.state(file.id) == .complete && sent.taken.reduce(0, +) == 5000)
+    // The next one begins with what is known.
+    harness.write(ImaginaryFile(2, "b.mov", size: 5000))
+    harness.answerReads()
+    #expect(!harness.sent.contains { $0.order.isWholeFile })
+    _ = play(&harness, limit: .max)
+    harness.write(ImaginaryFile(3, "c.mov", size: 2000))
+    harness.answerReads()
+    #expect(harness.sent.contains { $0.order.isWholeFile })
+    _ = play(&harness, limit: .max)
+    #expect(harness.schedule.isIdle && harness.buffers.isEmpty)
+  }
+
+  @Test func whatTheServerSaysThatItTakesInOneRequest_isKept() {
+    var harness = harness(wholeFileBytesMax: 8000)
+    harness.apply { $0.learn(DestinationLimits(wholeFileBytesMax: 4000), at: $1) }
+    harness.write(ImaginaryFile(1, "a.mov", size: 5000))
+    harness.answerReads()
+    #expect(!harness.sent.contains { $0.order.isWholeFile } && harness.sent.contains { $0.order.isOpenSession })
+    _ = play(&harness, limit: .max)
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// It means the file: its session is refused as well, which ends it.
+  @Test func aFileThatIsTooLargeForTheServer_failsAsBefore() {
+    var harness = harness(wholeFileBytesMax: 8000)
+    harness.write(ImaginaryFile(1, "a.mov", size: 5000))
+    refuseWholeFile(&harness, limit: 1000)
+    harness.answer(.refused(StepFailure(.tooLarge(limitBytes: 1000), "413"))) { $0.isOpenSession }
+    #expect(harness.state(file.id) == .failed && harness.schedule.isIdle)
+    // A word that contradicts itself is not tried.
+    harness.write(ImaginaryFile(2, "b.mov", size: 500))
+    refuseWholeFile(&harness, limit: 1000)
+    #expect(harness.state(ImaginaryFile(2, "b.mov", size: 500).id) == .failed && harness.buffers.isEmpty)
+  }
+
   @Test func aProxyThatTakesNothing_endsTheFile_afterAFewRequests() {
     var harness = harness(wholeFileBytesMax: 0)
     harness.write(file)
