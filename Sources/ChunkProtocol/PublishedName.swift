@@ -51,16 +51,19 @@ public enum PublishedName {
   /// after that is shortened to PREFIX`%~`HASH.EXT, where HASH is 16 digits of the SHA-256 of its original bytes; a
   /// path that is too long in all keeps its first folders and its last component, with `%~`HASH of the whole path
   /// between them. `%~` occurs in no other encoding.
-  public static func encode(_ bytes: [UInt8]) -> String {
+  public static func encode(_ bytes: [UInt8]) -> String { encode(bytes, bytesMax: ProtocolLimits.nameBytesMax) }
+
+  /// The same for a place where names have at most so many bytes. A last component that is too long for that keeps its own.
+  public static func encode(_ bytes: [UInt8], bytesMax: Int) -> String {
     let raw = bytes.split(separator: slash)
     guard let last = raw.last else { return shortMark + hash(bytes[...]) }
     var name = raw.map(encode(component:)).joined(separator: "/")
-    guard name.utf8.count > ProtocolLimits.nameBytesMax else { return name }
+    guard name.utf8.count > bytesMax else { return name }
     let tail = "/" + shortMark + hash(bytes[...]) + "/" + encode(component: last)
     name = ""
     for component in raw.dropLast() {
       let longer = (name.isEmpty ? "" : name + "/") + encode(component: component)
-      guard longer.utf8.count + tail.utf8.count <= ProtocolLimits.nameBytesMax else { break }
+      guard longer.utf8.count + tail.utf8.count <= bytesMax else { break }
       name = longer
     }
     return name.isEmpty ? String(tail.dropFirst()) : name + tail

@@ -21,6 +21,34 @@ import UploadEngine
     #expect(request.header("x-amz-date") == "20231114T221320Z")
   }
 
+  /// Regression (NM6): S3 refuses a key of more than 1,024 bytes, and such a file failed for good.
+  @Test(.promises("DE147")) func aPathThatIsTooLongForAKey_isShortened_distinctly() throws {
+    let destination = try S3Fixture.destination()
+    let folders = (0..<8).map { "folder-\($0)-" + String(repeating: "x", count: 140) }.joined(separator: "/")
+    let keys = ["a.mov", "b.mov", String(repeating: "é", count: 127)].map { name in
+      destination.publishedName(for: RelativePath("\(folders)/\(name)"))
+    }
+    for key in keys {
+      #expect(key.utf8.count + S3Limits.numberBytesMax <= 1024 && key.hasPrefix("day 1/folder-0-"), "\(key)")
+    }
+    #expect(Set(keys).count == 3 && keys[0].hasSuffix("/a.mov"))
+    #expect(destination.publishedName(for: RelativePath("\(folders)y/a.mov")) != keys[0])
+    // What fits is what it was, to the last byte.
+    let fitting = String(repeating: "d/", count: 508) + "dd"
+    let key = destination.publishedName(for: RelativePath(fitting))
+    #expect(key == "day 1/\(fitting)" && key.utf8.count == 1024)
+  }
+
+  @Test(.promises("DE148")) func aPrefixThatLeavesNoRoomForAPath_isRefused() {
+    let prefix = String(repeating: "p", count: 712)
+    #expect(throws: DestinationError.self) {
+      try S3Address("s3+https://s3.example.org/captures/\(prefix)", allowPlainHTTP: false)
+    }
+    #expect(throws: Never.self) {
+      try S3Address("s3+https://s3.example.org/captures/\(prefix.dropLast())", allowPlainHTTP: false)
+    }
+  }
+
   @Test(.promises("DE21")) func part_isSignedWithTheDigestThatIsThere() throws {
     let sending = S3Fixture.sending(6)
     let request = try S3Fixture.destination().request(for: .sendChunk(sending))

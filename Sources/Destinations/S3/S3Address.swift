@@ -52,6 +52,12 @@ public struct S3Address: Hashable, Sendable {
     guard let prefix = PercentEncoding.decode(parts.dropFirst().joined(separator: "/")) else {
       throw DestinationError(.invalidURL, "The prefix of the address \(address) is not percent-encoded UTF-8.")
     }
+    guard prefix.utf8.count < S3Limits.prefixBytesMax else {
+      throw DestinationError(
+        .invalidURL,
+        "The prefix of the address has \(prefix.utf8.count) bytes. A key has at most \(S3Limits.keyBytesMax), and a path has to fit behind it: "
+          + "use one of less than \(S3Limits.prefixBytesMax).")
+    }
     text = "s3+\(whole.text)"
     endpoint = try EndpointURL(String(whole.text[..<slash]), allowPlainHTTP: allowPlainHTTP)
     self.bucket = bucket

@@ -45,7 +45,7 @@ extension S3Destination {
     for path: RelativePath, _ right: NameRight, _ beginning: S3NameMemory.Beginning
   ) -> S3NameSearch {
     S3NameSearch(
-      prefix: address.prefix, name: PublishedName.encode(path.bytes), publishedAs: right.publishedAs,
+      prefix: address.prefix, name: name(of: path), publishedAs: right.publishedAs,
       first: beginning.number)
   }
 

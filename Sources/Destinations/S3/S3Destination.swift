@@ -45,6 +45,12 @@ public enum S3Limits {
   public static let partBytesMin = 5 << 20
   /// A multipart upload has no more parts.
   public static let partCountMax = 10_000
+  /// A key has at most so many bytes of UTF-8.
+  static let keyBytesMax = 1024
+  /// What a shortened key leaves free, for the number of a further capture of the name.
+  static let numberBytesMax = 12
+  /// A prefix leaves room for a shortened path before the last part of one, which may have 255 bytes, and for its number.
+  static let prefixBytesMax = keyBytesMax - numberBytesMax - 300
 }
 
 /// An S3 bucket (spec G3): one multipart upload for each session, one PUT for a small file, everything signed.
@@ -138,8 +144,14 @@ public struct S3Destination: Destination {
   }
 
   /// The key: the prefix and the path, with bytes that a key should not have written as %XX.
-  public func publishedName(for path: RelativePath) -> String {
-    address.prefix + PublishedName.encode(path.bytes)
+  public func publishedName(for path: RelativePath) -> String { address.prefix + name(of: path) }
+
+  /// The key without the prefix. A path that is too long for one keeps its first folders and its last part.
+  func name(of path: RelativePath) -> String {
+    let room = S3Limits.keyBytesMax - address.prefix.utf8.count
+    let whole = PublishedName.encode(path.bytes)
+    guard whole.utf8.count > room else { return whole }
+    return PublishedName.encode(path.bytes, bytesMax: room - S3Limits.numberBytesMax)
   }
 }
 
