@@ -80,10 +80,12 @@ extension UploadSchedule {
   /// The destination is known not to take a file of this size; asking it would cost all of its bytes.
   func tooLarge(_ file: FileUpload, at now: Moment) -> FileStatus.Failure? {
     guard let limit = fileBytesMax, isTooLarge(file) else { return nil }
+    let hasSent = file.session.map { !$0.held.isEmpty } ?? false
     return FileStatus.Failure(
       code: Self.tooLargeCode,
       message: "The file has \(file.snapshot.sizeBytes) bytes, and the destination takes no more than \(limit); "
-        + "nothing was sent. Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
+        + (hasSent ? "nothing more is sent of it." : "nothing was sent.")
+        + " Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
   }
 
   /// Asks what the destination takes: at the start, and when a file is opened, but not at each of a burst.

@@ -327,6 +327,9 @@ struct Recording {
     #expect(recording.harness.schedule.sizeLimit(of: id) == .bytes(5000))
     recording.close()
     #expect(recording.harness.state(id) == .failed && recording.harness.reads.isEmpty)
+    // Regression (HU6): it said that nothing had been sent.
+    let message = recording.harness.status(id)?.lastFailure?.message ?? ""
+    #expect(message.contains("nothing more is sent of it") && !message.contains("nothing was sent"))
     // The server takes more: nobody has to say so.
     recording.harness.apply { $0.learn(DestinationLimits(fileBytesMax: 10_000), at: $1) }
     #expect(!recording.harness.reads.isEmpty && recording.harness.state(id) == .uploading)
