@@ -45,6 +45,8 @@ package struct ChunkActivity: Hashable, Sendable {
     var writtenBytes: UInt32 = 0
     var inFlight: UInt16 = 0
     var isNews = false
+    /// It is in ``ChunkActivity/unsettled``, once: a system call may hang while others write.
+    var isUnsettled = false
   }
 
   /// Beyond this many chunks a file is not followed: 16 MiB of memory, and 256 GiB of chunks of the least size.
@@ -125,7 +127,10 @@ package struct ChunkActivity: Hashable, Sendable {
     for index in news {
       chunks[index].isNews = false
       let chunk = chunks[index]
-      if chunk.inFlight == 0, !isQuiet(chunk) { unsettled.append(index) }
+      if chunk.inFlight == 0, !isQuiet(chunk), !chunk.isUnsettled {
+        chunks[index].isUnsettled = true
+        unsettled.append(index)
+      }
       report.changes.append(
         ChunkChange(
           index: index, epoch: chunk.epoch, isCovered: Int(chunk.writtenBytes) >= chunkBytes,
@@ -192,13 +197,16 @@ package struct ChunkActivity: Hashable, Sendable {
   }
 
   private mutating func noteAll() {
-    unsettled.removeAll()
+    settle()
     for index in chunks.indices { note(index) }
   }
 
   /// The size stands still. What was not reported meanwhile is what it was before: a recorder may make its file longer thirty times a second.
   private mutating func settle() {
-    for index in unsettled { note(index) }
+    for index in unsettled {
+      chunks[index].isUnsettled = false
+      note(index)
+    }
     unsettled.removeAll(keepingCapacity: true)
   }
 
