@@ -89,6 +89,8 @@ final class ChunkTransfer: @unchecked Sendable {
   var commitsOnlyWhenDone = false
   /// No chunk below this is pending.
   private var cursor = 0
+  /// No chunk below this is pending that the server has nothing of. By it goes the order alone: one that is passed over is found by ``cursor``.
+  private var lackedCursor = 0
   private var proof: CommitProof?
   /// What of it may be given up in the spool.
   var releasable = ReleasableChunks()
@@ -115,6 +117,7 @@ final class ChunkTransfer: @unchecked Sendable {
     let count = plan.count
     if count < states.count { states.removeLast(states.count - count) }
     cursor = min(cursor, count)
+    lackedCursor = min(lackedCursor, count)
     if count > states.count { states.append(contentsOf: repeatElement(.unsealed, count: count - states.count)) }
   }
 
@@ -131,6 +134,18 @@ final class ChunkTransfer: @unchecked Sendable {
     }
     return nil
   }
+
+  /// The next chunk to read of those that the server is known to have nothing of; lowest index first.
+  func nextPending(lackedBy held: HeldChunks) -> Int? {
+    while lackedCursor < states.count {
+      if case .pending = states[lackedCursor], !held.hasAny(at: lackedCursor) { return lackedCursor }
+      lackedCursor += 1
+    }
+    return nil
+  }
+
+  /// The server has said anew what it has.
+  func heldHasChanged() { lackedCursor = min(lackedCursor, cursor) }
 
   /// The next chunk to read of those that go one after another; nil while one of them is on its way, or rests.
   func nextPending(in row: Range<Int>) -> Int? {
@@ -153,7 +168,10 @@ final class ChunkTransfer: @unchecked Sendable {
     count(states[index], at: index, by: -1)
     states[index] = state
     count(state, at: index, by: 1)
-    if case .pending = state { cursor = min(cursor, index) }
+    if case .pending = state {
+      cursor = min(cursor, index)
+      lackedCursor = min(lackedCursor, index)
+    }
   }
 
   /// Nothing is left to read or to hand to the network: every chunk is acknowledged or on its way.

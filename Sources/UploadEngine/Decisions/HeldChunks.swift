@@ -57,6 +57,9 @@ final class HeldChunks: @unchecked Sendable {
     return reported[index] == digest.sha256
   }
 
+  /// The server is known to hold something at this place: these bytes or others.
+  func hasAny(at index: Int) -> Bool { acknowledged[index] != nil || reported[index] != nil }
+
   /// What the server said when it was asked that it holds at a place. Its CRC32C is not known.
   /// Nil where it contradicts what it had acknowledged.
   func reportedDigest(of index: Int) -> ChunkDigest? {

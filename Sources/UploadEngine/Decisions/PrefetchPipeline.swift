@@ -9,11 +9,14 @@ struct PrefetchPipeline: Hashable, Sendable {
   let parallelism: Int
   /// Bytes of buffers that may be in use: those of each request, and those ahead of them.
   let bufferBytes: Int
+  /// Those of them that are for what is read ahead of the requests.
+  let bytesReadAhead: Int
 
   init(limits: UploadLimits, destinationParallelism: Int, tierParallelism: Int = .max, memory: MemoryBudget) {
     parallelism = max(1, min(limits.parallelChunks, destinationParallelism, tierParallelism, memory.chunksInFlight))
     let requests = max(1, min(limits.buffers, parallelism + memory.chunksReadAhead(of: limits.timing.prefetch)))
     bufferBytes = requests * limits.bufferBytes
+    bytesReadAhead = max(0, requests - parallelism) * limits.bufferBytes
   }
 
   /// Another chunk request may go out.

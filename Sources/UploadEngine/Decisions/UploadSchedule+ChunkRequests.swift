@@ -92,6 +92,21 @@ extension UploadSchedule {
     return best?.id
   }
 
+  /// The next chunk to read of those that go in any order. After a restart most of a file may be at the server already, and is read only to be
+  /// compared: what the server lacks comes first, and comparing goes on beside it while there is enough of that for the line.
+  func nextPending(lowest: Int, of file: FileUpload, _ transfer: ChunkTransfer) -> Int? {
+    guard file.phase == .ready, let session = file.session, session.isOpen, !session.held.isEmpty,
+      !hasEnoughToSend(transfer)
+    else { return lowest }
+    return transfer.nextPending(lackedBy: session.held) ?? lowest
+  }
+
+  /// As much as a request carries is read, or half of what is read ahead, and waits for a stream. What is being read may be for comparing.
+  private func hasEnoughToSend(_ transfer: ChunkTransfer) -> Bool {
+    let (ahead, chunkBytes) = (pipeline.bytesReadAhead / 2, max(1, transfer.plan.chunkBytes))
+    return transfer.readIndices.count >= max(1, max(limits.bufferBytes, ahead) / chunkBytes)
+  }
+
   mutating func readChunk(of id: FileID, isSmall: Bool) {
     guard let entry = files.entry(id), let transfer = entry.file.transfer,
       let index = nextPending(of: entry.file, transfer)

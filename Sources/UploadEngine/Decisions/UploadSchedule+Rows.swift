@@ -9,9 +9,8 @@ extension UploadSchedule {
   /// The next chunk of a file to read. Of a row there is only one at a time: what waited behind a chunk that fails would hold
   /// the buffer that this one needs.
   func nextPending(of file: FileUpload, _ transfer: ChunkTransfer) -> Int? {
-    guard let first = transfer.nextPending(), !file.isWholeFile, abilities.rows != .none else {
-      return transfer.nextPending()
-    }
+    guard let first = transfer.nextPending(), !file.isWholeFile else { return transfer.nextPending() }
+    guard abilities.rows != .none else { return nextPending(lowest: first, of: file, transfer) }
     var row = abilities.rows.row(of: first)
     if abilities.rows == .one, file.growth != nil {
       guard first > 0 else { return transfer.nextPending(in: row) }

@@ -75,6 +75,7 @@ extension UploadSchedule {
       var denied = 0
       if let transfer = file.transfer, let held = file.session?.held {
         if file.wantedSeal != nil { takeOver(held, into: transfer) }
+        transfer.heldHasChanged()
         denied = takeBackDenied(of: transfer, notIn: held)
       }
       takeOverLostPlaces(of: &file)

@@ -745,6 +745,45 @@ import Testing
     #expect(harness.status(file.id)?.chunks.reused == 2)
   }
 
+  /// Regression (HU5): all that the server had was read before anything was sent: ten minutes of 100 GB.
+  @Test func restart_readsFirstWhatTheServerLacks_andComparesBesideIt() {
+    let file = ImaginaryFile(1, "a.mov", size: 60_000, epoch: 0)
+    var harness = restarted(file)
+    let held = (0..<60).filter { $0 < 40 && $0 != 7 }.reduce(into: LookupTable<Int, [UInt8]>()) {
+      $0[$1] = ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($1) * 1000).sha256
+    }
+    harness.answer(.held(digests: held)) { $0.isQuery }
+    let first = harness.reads.map { Int($0.offset / 1000) }
+    #expect(first.prefix(5) == [7, 40, 41, 42, 43] && first.allSatisfy { held[$0] == nil })
+    harness.answerReads()
+    #expect(!harness.chunkRequests.isEmpty && harness.chunkRequests.allSatisfy { held[$0.index] == nil })
+    // The line has enough to do: the buffer that this answer frees is for what is compared, again and again.
+    let order = harness.answer(.chunkStored) { $0.isChunk }
+    #expect(order != nil && harness.reads.map(\.offset) == [0])
+    harness.answerReads()
+    #expect(harness.status(file.id)?.chunks.reused == 39 && !harness.chunkRequests.isEmpty)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.buffers.isEmpty)
+    #expect(harness.status(file.id)?.chunks.reused == 39)
+  }
+
+  /// What the server lost since is among what it lacks.
+  @Test func whatTheServerLacksIsLookedForAnew_whenItHasSaidWhatItHas() {
+    let transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: 4000, chunkBytes: 1000))
+    let held = HeldChunks()
+    let digest = ScheduleHarness.digest(file: FileID(high: 0, low: 1), epoch: 0, offset: 0)
+    for index in 0..<3 { held.acknowledge(digest, at: index) }
+    #expect(transfer.nextPending(lackedBy: held) == 3)
+    held.remove(1)
+    #expect(transfer.nextPending(lackedBy: held) == 3)
+    transfer.heldHasChanged()
+    #expect(transfer.nextPending(lackedBy: held) == 1)
+    transfer.set(.done(digest), at: 1)
+    #expect(transfer.nextPending(lackedBy: held) == 3)
+    transfer.set(.done(digest), at: 3)
+    #expect(transfer.nextPending(lackedBy: held) == nil && transfer.nextPending() == 0)
+  }
+
   @Test func restart_recognisesADeliveredFile_andDeliversAChangedOneAgain() {
     let same = ImaginaryFile(1, "same", size: 10, epoch: 0)
     var changed = ImaginaryFile(2, "changed", size: 10, epoch: 0)
