@@ -57,7 +57,9 @@ let package = Package(
     .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
     .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
-    .target(name: "LogText", dependencies: [.product(name: "Logging", package: "swift-log")], swiftSettings: strict),
+    .target(
+      name: "LogText", dependencies: ["Threads", .product(name: "Logging", package: "swift-log")], swiftSettings: strict
+    ),
 
     // The client.
     .target(name: "UploadFS", dependencies: ["FileModel", "Threads", "CFuse", "CLinux"], swiftSettings: strict),
@@ -149,7 +151,8 @@ let package = Package(
     .target(name: "ProtocolReference", path: "Tests/ProtocolReference", swiftSettings: strict),
 
     .testTarget(
-      name: "LogTextTests", dependencies: ["Promises", "LogText", .product(name: "Logging", package: "swift-log")],
+      name: "LogTextTests",
+      dependencies: ["Promises", "LogText", "Threads", .product(name: "Logging", package: "swift-log")],
       swiftSettings: tests),
     .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: tests),
     .testTarget(name: "FileModelTests", dependencies: ["Promises", "FileModel"], swiftSettings: tests),

@@ -4,13 +4,9 @@ public import Logging
 /// neither begin a line of their own nor reach the terminal's controls.
 public struct EscapingLogHandler: LogHandler {
   private var next: any LogHandler
-  private let before: @Sendable () -> Void
 
-  /// In front of another handler. `before` is called ahead of each line.
-  public init(_ next: any LogHandler, before: @escaping @Sendable () -> Void = {}) {
-    self.next = next
-    self.before = before
-  }
+  /// In front of another handler.
+  public init(_ next: any LogHandler) { self.next = next }
 
   /// The least level that is logged.
   public var logLevel: Logger.Level {
@@ -35,7 +31,6 @@ public struct EscapingLogHandler: LogHandler {
     var event = event
     event.message = Logger.Message(stringLiteral: VisibleText.line(event.message.description))
     event.metadata = event.metadata?.mapValues(Self.visible)
-    before()
     next.log(event: event)
   }
 

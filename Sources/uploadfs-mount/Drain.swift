@@ -1,6 +1,7 @@
 import Dispatch
 import FileModel
 import Glibc
+import LogText
 import MountConfiguration
 import Synchronization
 import UploadEngine
@@ -70,11 +71,12 @@ final class Drain: Sendable {
   /// resume records, which are durable before they count.
   func leaveAtOnce() {
     let status = isDelivered ? ExitStatus.success : .leftWithPending
-    StandardError.write("\n")
+    Output.standardError.endShowing()
     note(status, "left at once; what is pending is kept in the spool")
     mount.endWaitingCalls()
     if isMounted { mount.unmountLazily() }
     filesystem.endFlushing(within: 5)
+    Output.flush()
     _exit(status.rawValue)
   }
 
@@ -142,7 +144,7 @@ final class Drain: Sendable {
 
   /// Says how the daemon ends: here, and to `unmount`.
   private func note(_ status: ExitStatus, _ message: String?) {
-    if let message { StandardError.write("uploadfs-mount: \(message)\n") }
+    if let message { Output.standardError.put("uploadfs-mount: \(message)\n") }
     LastEnd(pid: getpid(), exitStatus: status.rawValue, message: message).write(in: spool)
   }
 }

@@ -16,9 +16,7 @@ import UploadFS
 /// Each part's own configuration, from the mount's.
 extension MountSession {
   static func logger(_ level: MountConfiguration.LogLevel) -> Logger {
-    var logger = Logger(label: "uploadfs") {
-      EscapingLogHandler(StreamLogHandler.standardError(label: $0), before: ProgressLine.giveWay)
-    }
+    var logger = Logger(label: "uploadfs") { Output.logHandler(label: $0) }
     logger.logLevel = Logger.Level(rawValue: level.rawValue) ?? .info
     return logger
   }

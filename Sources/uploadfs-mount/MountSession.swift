@@ -3,6 +3,7 @@ import Destinations
 import Dispatch
 import FileModel
 import Glibc
+import LogText
 import Logging
 import MountConfiguration
 import MountStatus
@@ -111,6 +112,7 @@ final class MountSession: Sendable {
         // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.
         if !drain.waitUntilUnmounted(within: .seconds(1)) {
           stop()
+          Output.flush()
           _exit(status.rawValue)
         }
         outcome.withLock { $0 = status }
@@ -147,7 +149,7 @@ final class MountSession: Sendable {
   }
 
   private func ready() {
-    StandardOutput.line("mounted \(mountPoint)")
+    Output.standardOutput.put("mounted \(mountPoint)\n")
     ServiceNotification.ready(status: "mounted \(mountPoint)")
     // The mount is usable whatever the backlog: it is searched for beside it.
     let search: @Sendable () -> Void = { [self] in

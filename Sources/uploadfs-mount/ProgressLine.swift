@@ -1,23 +1,11 @@
 import Glibc
-import Synchronization
+import LogText
 
 /// One line about what is going on: rewritten in place on a terminal, at most once a second; a new line every few
 /// seconds elsewhere, so that a log stays readable.
 struct ProgressLine {
   private let isTerminal = isatty(STDERR_FILENO) == 1
   private var shownAt: ContinuousClock.Instant?
-  private var isShowing: Bool {
-    get { Self.isOnTerminal.load(ordering: .relaxed) }
-    set { Self.isOnTerminal.store(newValue, ordering: .relaxed) }
-  }
-
-  /// A text stands in the terminal's last line, and has not ended it. Of the process: it has one terminal.
-  private static let isOnTerminal = Atomic<Bool>(false)
-
-  /// Makes room for a line of the log; the next text comes below it.
-  static func giveWay() {
-    if isOnTerminal.exchange(false, ordering: .relaxed) { StandardError.write("\r\u{1b}[K") }
-  }
 
   /// How long until the next text may be shown.
   var pause: Duration {
@@ -31,9 +19,7 @@ struct ProgressLine {
     shownAt = ContinuousClock.now
     let text = text()
     ServiceNotification.status(text)
-    // Carriage return to the line's start, ESC [K to clear what an earlier, longer text left behind it.
-    StandardError.write(isTerminal ? "\r\u{1b}[K\(Self.cut(text, toColumns: columns))" : "\(text)\n")
-    isShowing = isTerminal
+    Output.standardError.show(isTerminal ? Self.cut(text, toColumns: columns) : text)
   }
 
   /// Of the terminal; 0 where it does not say.
@@ -49,8 +35,5 @@ struct ProgressLine {
   }
 
   /// Ends a line that is being rewritten.
-  mutating func finish() {
-    if isShowing { StandardError.write("\n") }
-    isShowing = false
-  }
+  func finish() { Output.standardError.endShowing() }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import LogText
 import MountConfiguration
 import UploadFS
 
@@ -14,16 +15,18 @@ struct ToolFailure: Error {
   }
 }
 
-/// Runs a command's body; a failure becomes one line on stderr and its exit code.
+/// Runs a command's body; a failure becomes one line on stderr and its exit code. What was said is written before it returns, unless
+/// nobody reads it.
 func reportingFailures(_ body: () throws -> ExitStatus) throws {
   let status: ExitStatus
+  defer { Output.flush() }
   do {
     status = try body()
   } catch let failure as ToolFailure {
-    StandardError.write("uploadfs-mount: \(failure.message)\n")
+    Output.standardError.put("uploadfs-mount: \(failure.message)\n")
     status = failure.status
   } catch let error as ConfigurationError {
-    StandardError.write("uploadfs-mount: \(error.message)\n")
+    Output.standardError.put("uploadfs-mount: \(error.message)\n")
     status = .configurationInvalid
   }
   if status != .success { throw ExitCode(status.rawValue) }
@@ -50,12 +53,13 @@ extension ToolFailure {
   }
 }
 
-/// Unbuffered output for people. Lost output is nobody's failure: a closed terminal must not stop a delivery.
+/// Unbuffered output of commands for people, which waits for its reader and loses nothing; a closed terminal is nobody's failure. What
+/// must not wait is left to ``Output``.
 enum StandardError {
   static func write(_ text: String) { Unbuffered.write(text, to: STDERR_FILENO) }
 }
 
-/// Unbuffered output for programs: whoever waits for a line gets it at once.
+/// The same for programs: whoever waits for a line gets it at once.
 enum StandardOutput {
   static func line(_ text: String) { Unbuffered.write("\(text)\n", to: STDOUT_FILENO) }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import LogText
 import MountConfiguration
 import UploadEngine
 import Quantities
@@ -35,7 +36,7 @@ struct WaitCommand: ParsableCommand {
 
   private func outcome(_ summary: SummaryReading, of mount: MountView) throws(ToolFailure) -> ExitStatus {
     if summary.count("held") > 0 {
-      StandardError.write(
+      Output.standardError.put(
         "uploadfs-mount: \(Readable.count(summary.count("held"), "file")) held back, not waited for\n")
     }
     guard summary.failedCount == 0 else {

@@ -131,17 +131,17 @@ struct Serve: AsyncParsableCommand {
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
     let stop = await StopSignals()
-    var logger = Logger(
-      label: "uploadfs-receiver", factory: { EscapingLogHandler(StreamLogHandler.standardError(label: $0)) })
+    var logger = Logger(label: "uploadfs-receiver") { Output.logHandler(label: $0) }
     logger.logLevel = logLevel
+    defer { Output.flush() }
     do {
       let (configuration, hints) = try Startup(command: self, logger: logger).configuration()
       let server = try ReceiverServer(configuration, logger: logger)
       let host = configuration.host.contains(":") ? "[\(configuration.host)]" : configuration.host
       try await server.run(
         onReady: { port in
-          for hint in hints { say(hint.replacing("PORT", with: "\(port)")) }
-          say("listening https://\(host):\(port)")
+          for hint in hints { Output.standardOutput.put(hint.replacing("PORT", with: "\(port)") + "\n") }
+          Output.standardOutput.put("listening https://\(host):\(port)\n")
         },
         until: { await stop.wait() })
     } catch let failure as StartFailure {

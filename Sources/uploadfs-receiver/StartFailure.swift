@@ -1,5 +1,5 @@
 import ArgumentParser
-import Glibc
+import LogText
 import UploadReceiver
 
 /// Why the tool ends before it serves: a number for scripts and a line for people.
@@ -45,8 +45,8 @@ struct StartFailure: Error {
 
   /// Says it and gives the error that makes the argument parser end with the code.
   func exit() -> ExitCode {
-    let bytes = Array("uploadfs-receiver: \(line)\n".utf8)
-    write(STDERR_FILENO, bytes, bytes.count)
+    Output.standardError.put("uploadfs-receiver: \(line)\n")
+    Output.flush()
     return ExitCode(code.rawValue)
   }
 }

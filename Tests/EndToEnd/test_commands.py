@@ -1,5 +1,6 @@
 """status, wait and unmount, their exit codes, and how the daemon ends."""
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -331,6 +332,64 @@ def test_what_is_started_without_descriptors_has_some(new_receiver, new_mount, c
     for program in (receiver.program, mount.program):
         for number in (0, 2)[:closed.count("-")]:
             assert os.readlink(f"/proc/{program.process.pid}/fd/{number}") == "/dev/null"
+
+
+@pytest.fixture
+def unread(folder):
+    """What a program is started with to log into a pipe that nobody reads and that is full."""
+    path = folder / "unread"
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(descriptor, b"x" * 4096)
+    yield ["sh", "-c", 'exec "$@" 2>"$0"', path]
+    os.close(descriptor)
+
+
+@pytest.mark.promises("S36e")
+def test_a_log_that_nobody_reads_stops_nothing(new_receiver, new_mount, unread):
+    """Regression (MC2): of five files none was published, and signals did nothing; a receiver stood still after a few."""
+    receiver = new_receiver("--log-level", "trace", prefix=unread)
+    mount = new_mount(receiver, "--log-level", "trace", prefix=unread)
+    for number in range(60):
+        (mount.root / f"{number}.mov").write_bytes(b"content" * 1000)
+    assert mount.tool("wait").returncode == 0
+    assert len(receiver.published()) == 60
+    start = time.monotonic()
+    assert mount.stop(timeout=30) == 0
+    assert receiver.stop() == 0
+    assert time.monotonic() - start < 25
+
+
+@pytest.mark.promises("S36e")
+def test_a_second_signal_leaves_at_once_though_nobody_reads_the_log(new_mount, receiver, unread):
+    """Regression (MC2): nothing but SIGKILL ended it."""
+    receiver.stop()
+    mount = new_mount(receiver, prefix=unread)
+    (mount.root / "a.mov").write_bytes(b"content")
+    mount.program.signal(signal.SIGTERM)
+    wait_until(lambda: mount.is_draining, "draining shows")
+    mount.program.insist(signal.SIGTERM)
+    assert mount.program.wait(30) == 19
+    assert not mounts_below(mount.root)
+
+
+@pytest.mark.promises("S36e")
+def test_a_service_manager_that_does_not_listen_keeps_no_mount(new_mount, receiver, folder):
+    """Regression (MC11): a full socket swallowed SIGTERM."""
+    path = str(folder / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener, socket.socket(
+            socket.AF_UNIX, socket.SOCK_DGRAM) as filler:
+        listener.bind(path)
+        filler.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                filler.sendto(b"x", path)
+        mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=path))
+        (mount.root / "a.mov").write_bytes(b"content")
+        mount.wait_for("a.mov", "complete")
+        assert mount.stop(timeout=30) == 0
 
 
 def test_drain_timeout(new_mount, receiver):
