@@ -17,8 +17,12 @@ struct StatusCommand: ParsableCommand {
   @Flag(help: "Print the JSON of the mount's own status files.")
   var json = false
 
+  @Option(help: ArgumentHelp("Give up after this long: a stopped daemon answers nothing.", valueName: "seconds"))
+  var timeout: TimeLimit?
+
   func run() throws {
     try reportingFailures {
+      _ = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
       if let path {
         let bytes = RawArguments.bytes(of: [path], after: mountPoint)[0]

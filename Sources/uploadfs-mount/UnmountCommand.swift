@@ -21,6 +21,7 @@ struct UnmountCommand: ParsableCommand {
 
   func run() throws {
     try reportingFailures {
+      let limit = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
       var summary = try mount.summary()
       // Read twice: before the second time, another process could have got the number of a daemon that has just ended.
@@ -35,11 +36,10 @@ struct UnmountCommand: ParsableCommand {
           "the daemon of \(mountPoint) cannot be asked to stop (process \(summary.process.pid)): "
             + systemMessage(errno))
       }
-      let deadline = timeout.map { ContinuousClock.now + $0.duration }
       var progress = ProgressLine()
       // The process outlives the mount: until it has ended, the spool is still in use.
-      while !daemon.hasEnded(within: Self.wait(until: deadline)) {
-        if let deadline, ContinuousClock.now >= deadline {
+      while !daemon.hasEnded(within: min(Self.progressInterval, limit.left ?? Self.progressInterval)) {
+        if let left = limit.left, left <= .zero {
           progress.finish()
           throw ToolFailure(.timedOut, "timed out; the daemon goes on delivering \(summary.remainder)")
         }
@@ -56,11 +56,6 @@ struct UnmountCommand: ParsableCommand {
 
   /// How long the progress line may stay as it is.
   private static let progressInterval = Duration.milliseconds(200)
-
-  private static func wait(until deadline: ContinuousClock.Instant?) -> Duration {
-    guard let deadline else { return progressInterval }
-    return min(progressInterval, deadline - .now)
-  }
 
   private func outcome(_ summary: SummaryReading) throws(ToolFailure) -> ExitStatus {
     if let mount = try? MountView(mountPoint), (try? mount.summary().process.pid) == summary.process.pid {

@@ -18,14 +18,14 @@ struct WaitCommand: ParsableCommand {
 
   func run() throws {
     try reportingFailures {
+      let limit = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
-      let deadline = timeout.map { ContinuousClock.now + $0.duration }
       let watch = try mount.watchSummary()
       var summary = try watch.read()
       // Files from before the start get their numbers as they are found: until all are, nobody knows what to wait for.
       var goal = summary.scanned ? summary.changeSequences : nil
       while !summary.hasDelivered(everythingUpTo: goal) {
-        let left = deadline.map { $0 - ContinuousClock.now } ?? .seconds(1)
+        let left = limit.left ?? .seconds(1)
         guard left > .zero else { throw timedOut(summary) }
         summary = try watch.next(within: min(left, .seconds(1)))
         if goal == nil, summary.scanned { goal = summary.changeSequences }

@@ -392,6 +392,21 @@ def test_a_service_manager_that_does_not_listen_keeps_no_mount(new_mount, receiv
         assert mount.stop(timeout=30) == 0
 
 
+@pytest.mark.parametrize("command", ["wait", "status", "unmount"])
+def test_a_time_limit_holds_while_the_daemon_is_stopped(mount, command):
+    """Regression (MC12): a call into the mount did not return, and neither did the command."""
+    mount.program.signal(signal.SIGSTOP)
+    try:
+        start = time.monotonic()
+        done = mount.tool(command, "--timeout", "1", timeout=30)
+        assert done.returncode == 17 and "does not answer" in done.stderr, done
+        assert time.monotonic() - start < 10
+    finally:
+        mount.program.signal(signal.SIGCONT)
+    assert not mount.is_draining
+    assert mount.stop() == 0
+
+
 def test_drain_timeout(new_mount, receiver):
     receiver.stop()
     mount = new_mount(receiver, "--drain-timeout", "1s")
