@@ -3,6 +3,7 @@ import CLinux
 import Glibc
 import MountConfiguration
 import UploadEngine
+import UploadFS
 
 /// Asks the daemon to deliver what is left and to unmount, and waits for it.
 struct UnmountCommand: ParsableCommand {
@@ -23,12 +24,22 @@ struct UnmountCommand: ParsableCommand {
     try reportingFailures {
       let limit = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
+      // A copy of a summary, or another filesystem that shows one, names a process that has nothing to do with it.
+      guard UploadMounts.current.isMounted(at: mountPoint) else {
+        throw ToolFailure(.notAMount, "\(mountPoint) is not a mounted uploadfs, though it holds the summary of one")
+      }
       var summary = try mount.summary()
       // Read twice: before the second time, another process could have got the number of a daemon that has just ended.
       guard let daemon = RunningProcess(summary.process.pid), try mount.summary().process.pid == summary.process.pid
       else {
         throw ToolFailure(
           .notAMount, "the daemon of \(mountPoint) is not visible from here (process \(summary.process.pid))")
+      }
+      guard daemon.isProgram("uploadfs-mount") else {
+        throw ToolFailure(
+          .notAMount,
+          "process \(summary.process.pid) is another one here than the daemon of \(mountPoint), as where that runs in a container; "
+            + "stop it there, or run: fusermount3 -u \(mountPoint)")
       }
       guard daemon.send(SIGTERM) else {
         throw ToolFailure(
@@ -97,12 +108,22 @@ extension SummaryReading {
 /// Another process, never mistaken for a later one of the same number.
 private struct RunningProcess: ~Copyable {
   private let descriptor: Int32
+  private let pid: Int32
 
   /// Nil when there is no such process.
   init?(_ pid: Int32) {
     let opened = pid > 0 ? uploadfs_pidfd_open(pid) : -1
     guard opened >= 0 else { return nil }
     descriptor = opened
+    self.pid = pid
+  }
+
+  /// False where the process runs another program than one of this name or of the caller's. Where the system does not say it, the mount's
+  /// own word counts.
+  func isProgram(_ name: String) -> Bool {
+    guard let text = try? WholeFile.read("/proc/\(pid)/comm", bytesMax: 64) else { return true }
+    let own = try? WholeFile.read("/proc/self/comm", bytesMax: 64)
+    return text == Array("\(name)\n".utf8) || text == own
   }
 
   deinit { close(descriptor) }

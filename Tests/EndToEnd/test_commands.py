@@ -407,6 +407,23 @@ def test_a_time_limit_holds_while_the_daemon_is_stopped(mount, command):
     assert mount.stop() == 0
 
 
+def test_unmount_of_a_copied_summary_ends_no_process(mount, folder):
+    """Regression (NM3): the process that a copied summary names was sent SIGTERM."""
+    other = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+    try:
+        copy = folder / "copy" / ".uploadfs" / "summary.json"
+        copy.parent.mkdir(parents=True)
+        summary = mount.summary()
+        summary["process"]["pid"] = other.pid
+        copy.write_text(json.dumps(summary))
+        done = run("unmount", folder / "copy")
+        assert done.returncode == 16 and "not a mounted uploadfs" in done.stderr, done
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
 def test_drain_timeout(new_mount, receiver):
     receiver.stop()
     mount = new_mount(receiver, "--drain-timeout", "1s")

@@ -216,6 +216,11 @@ struct SpoolPlaceTests {
 
   @Test func uploadMountsAreKnownByTheirFilesystem() {
     let mounts = UploadMounts(mountinfo: Self.mountinfo)
+    // Regression (NM3): a folder with the copy of a summary counted as a mount.
+    #expect(UploadMounts(mountinfo: "1 1 0:53 / /a rw - fuse.uploadfs u rw").isMounted(device: 53, parentDevice: 1))
+    #expect(!UploadMounts(mountinfo: "1 1 0:53 / /a rw - fuse.uploadfs u rw").isMounted(device: 53, parentDevice: 53))
+    #expect(!UploadMounts(mountinfo: "1 1 0:53 / /a rw - fuse.sshfs u rw").isMounted(device: 53, parentDevice: 1))
+    #expect(!UploadMounts(mountinfo: "").isMounted(at: "/"))
     #expect(mounts == UploadMounts(mountinfo: Self.mountinfo + "\n") && mounts != UploadMounts(mountinfo: ""))
     #expect(mounts.holding("/", "/proc/self", "/there is no such path") == nil)
     #expect(UploadMounts.device(major: 0, minor: 53) == 53)

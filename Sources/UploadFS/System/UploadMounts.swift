@@ -43,6 +43,19 @@ public struct UploadMounts: Hashable, Sendable {
     return nil
   }
 
+  /// Whether one of them is mounted at a path, and it does not only hold the path.
+  public func isMounted(at path: String) -> Bool {
+    var status = stat()
+    var parent = stat()
+    guard stat(path, &status) == 0, stat(path + "/..", &parent) == 0 else { return false }
+    return isMounted(device: UInt64(status.st_dev), parentDevice: UInt64(parent.st_dev))
+  }
+
+  /// The same of the numbers of the path's filesystem and of the one above it.
+  func isMounted(device: UInt64, parentDevice: UInt64) -> Bool {
+    mountPoints[device] != nil && device != parentDevice
+  }
+
   /// makedev(3), a macro.
   static func device(major: UInt64, minor: UInt64) -> UInt64 {
     (major & 0xfff) << 8 | (major & ~0xfff) << 32 | minor & 0xff | (minor & ~0xff) << 12
