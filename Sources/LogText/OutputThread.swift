@@ -91,8 +91,8 @@ public final class OutputChannel: Sendable {
   }
 }
 
-/// The one thread that writes what people and service managers are told: whoever holds a terminal, or reads no pipe, holds up nothing
-/// else.
+/// The one thread that writes what people and service managers are told: a terminal that is held, or a pipe that is not read, holds up
+/// nothing else.
 public final class OutputThread: Sendable {
   /// One for each target.
   public let channels: [OutputChannel]
@@ -118,7 +118,7 @@ public final class OutputThread: Sendable {
     thread?.join()
   }
 
-  /// Waits until all that was left is written, but not longer than so: what nobody reads keeps no program from its end.
+  /// Waits until all that was left is written, but not longer than so: what is not read keeps no program from its end.
   public func flush(within limit: DispatchTimeInterval = .seconds(1)) {
     let isWritten = DispatchSemaphore(value: 0)
     desk.flushes.put(isWritten)

@@ -22,23 +22,26 @@ struct StatusCommand: ParsableCommand {
 
   func run() throws {
     try reportingFailures {
-      _ = CommandLimit(timeout, of: mountPoint)
-      let mount = try MountView(mountPoint)
-      if let path {
-        let bytes = RawArguments.bytes(of: [path], after: mountPoint)[0]
-        let text = try mount.statusText(of: mount.relativePath(of: bytes))
-        print(json ? plain(text) : try FileReading(text).details)
-      } else if json {
-        let files = try mount.statusTexts().map { plain($0.text) }.joined(separator: ",\n")
-        print("{\"summary\": \(plain(try mount.summaryText())), \"files\": [\n\(files)\n]}")
-      } else {
-        try table(of: mount)
-      }
+      let limit = CommandLimit(timeout, of: mountPoint)
+      let text = try text(of: MountView(mountPoint))
+      limit.finish()
+      print(text)
       return .success
     }
   }
 
-  private func table(of mount: MountView) throws {
+  private func text(of mount: MountView) throws -> String {
+    if let path {
+      let bytes = RawArguments.bytes(of: [path], after: mountPoint)[0]
+      let text = try mount.statusText(of: mount.relativePath(of: bytes))
+      return json ? plain(text) : try FileReading(text).details
+    }
+    guard json else { return try table(of: mount) }
+    let files = try mount.statusTexts().map { plain($0.text) }.joined(separator: ",\n")
+    return "{\"summary\": \(plain(try mount.summaryText())), \"files\": [\n\(files)\n]}"
+  }
+
+  private func table(of mount: MountView) throws -> String {
     // A file of several names is a row for each.
     let files = try mount.statusTexts().map {
       (name: Readable.line($0.path.displayText), file: try FileReading($0.text))
@@ -46,20 +49,20 @@ struct StatusCommand: ParsableCommand {
     // What still needs attention comes first; each part keeps the order of the names.
     let isDone = { (row: (name: String, file: FileReading)) in ["complete", "removed"].contains(row.file.shownState) }
     let rows = files.filter { !isDone($0) } + files.filter(isDone)
-    print(line(["STATE", "SIZE", "DONE", "RATE", "NAME"]))
+    var lines = [line(["STATE", "SIZE", "DONE", "RATE", "NAME"])]
     for (name, file) in rows {
       let rate = file.rateBytesPerSecond > 0 ? Readable.rate(file.rateBytesPerSecond) : "-"
-      print(
-        line([file.shownState, Readable.bytes(file.bytes.total), file.percentText, rate, name]))
+      lines.append(line([file.shownState, Readable.bytes(file.bytes.total), file.percentText, rate, name]))
       if let failure = file.lastError, file.state != "complete" {
-        print("            \(Readable.line(failure.message))")
+        lines.append("            \(Readable.line(failure.message))")
       } else if file.state == "uploading", let reason = file.reason {
-        print("            \(Readable.line(reason))")
+        lines.append("            \(Readable.line(reason))")
       }
     }
     let summary = try mount.summary()
-    if let renewed = summary.spool?.renewed { print(Readable.line(renewed.message)) }
-    print("to \(summary.destination): \(summary.remainder)")
+    if let renewed = summary.spool?.renewed { lines.append(Readable.line(renewed.message)) }
+    lines.append("to \(summary.destination): \(summary.remainder)")
+    return lines.joined(separator: "\n")
   }
 
   private func line(_ columns: [String]) -> String {

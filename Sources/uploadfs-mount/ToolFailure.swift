@@ -16,7 +16,7 @@ struct ToolFailure: Error {
 }
 
 /// Runs a command's body; a failure becomes one line on stderr and its exit code. What was said is written before it returns, unless
-/// nobody reads it.
+/// its reader takes nothing.
 func reportingFailures(_ body: () throws -> ExitStatus) throws {
   let status: ExitStatus
   defer { Output.flush() }
@@ -53,13 +53,13 @@ extension ToolFailure {
   }
 }
 
-/// Unbuffered output of commands for people, which waits for its reader and loses nothing; a closed terminal is nobody's failure. What
-/// must not wait is left to ``Output``.
+/// Unbuffered output of commands for people, which waits for its reader and loses nothing; a closed terminal is no failure. What must
+/// not wait is left to ``Output``.
 enum StandardError {
   static func write(_ text: String) { Unbuffered.write(text, to: STDERR_FILENO) }
 }
 
-/// The same for programs: whoever waits for a line gets it at once.
+/// The same for programs, which get each line at once.
 enum StandardOutput {
   static func line(_ text: String) { Unbuffered.write("\(text)\n", to: STDOUT_FILENO) }
 }

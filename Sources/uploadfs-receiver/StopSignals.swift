@@ -1,6 +1,7 @@
 import CLinux
 import Dispatch
 import Glibc
+import LogText
 import Synchronization
 import Threads
 
@@ -25,11 +26,11 @@ final class StopSignals: @unchecked Sendable {
         switch arrivals.withLock({ $0.arrived(isHangUp: number == SIGHUP, at: .now) }) {
         case .first: break
         case .repeated: return
-        case .further: _exit(0)
+        case .further: Self.leave()
         }
         continuation.yield()
         // A connection that never ends must not keep the receiver.
-        DispatchQueue.global().asyncAfter(deadline: .now() + 12) { _exit(0) }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 12) { Self.leave() }
       }
       // Dispatch has a handler of its own from then on: ignoring the signal as well would take it away again.
       source.setRegistrationHandler { registration.yield() }
@@ -45,6 +46,12 @@ final class StopSignals: @unchecked Sendable {
     let terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)
     if terminal >= 0 { close(terminal) } else { signal(SIGHUP, SIG_IGN) }
     return [SIGTERM, SIGINT, SIGHUP].filter { uploadfs_ignores_signal($0) == 0 }
+  }
+
+  /// Ends the receiver whatever it is at.
+  private static func leave() {
+    Output.flush()
+    _exit(0)
   }
 
   /// Returns when an end is asked for.

@@ -98,6 +98,42 @@ def mounts_below(folder):
     return found
 
 
+def descendants(process):
+    """A process and those that it has started, as far as they run."""
+    found = [process]
+    for thread in pathlib.Path(f"/proc/{process}/task").glob("*"):
+        try:
+            found += [one for child in (thread / "children").read_text().split() for one in descendants(int(child))]
+        except OSError:
+            continue
+    return found
+
+
+def wait_for_output_thread(process):
+    """What a program says is left for one thread: once that one waits, all that was left before is written. A thread that was rung
+    for does not look as if it waited, whether it has run yet or not."""
+    for thread in pathlib.Path(f"/proc/{process}/task").glob("*"):
+        try:
+            if (thread / "comm").read_text() != "output\n":
+                continue
+            before = None
+            deadline = time.monotonic() + SOON
+            while (now := _turns(thread)) != before or now[0] in "RD":
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"process {process} does not stop to write its log")
+                before = now
+                time.sleep(0.001)
+        except OSError:
+            # It has ended.
+            continue
+
+
+def _turns(thread):
+    """The state of a thread, and how often it has waited."""
+    members = dict(line.split(":", 1) for line in (thread / "status").read_text().splitlines())
+    return members["State"].split()[0], members["voluntary_ctxt_switches"]
+
+
 class Program:
     """A child process in a session of its own, with its output in files."""
 
@@ -132,6 +168,10 @@ class Program:
 
     @property
     def log(self):
+        """All that the program has said by now, also what it has left for its thread to write."""
+        if self.process.poll() is None:
+            for process in descendants(self.process.pid):
+                wait_for_output_thread(process)
         return self.log_path.read_text(errors="replace")
 
     def wait_for_line(self, matches, timeout=SOON):

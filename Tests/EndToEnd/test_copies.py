@@ -37,7 +37,7 @@ def copied(spool, target):
 
 
 def logged(mount):
-    return (mount.folder / "mount.log").read_text(errors="replace").count(SAID)
+    return mount.program.log.count(SAID)
 
 
 @pytest.mark.promises("P105", "P107", "S79g")
