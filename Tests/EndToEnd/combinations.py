@@ -11,6 +11,7 @@ import os
 import random
 import shlex
 
+import passthrough
 from conformance import ALL, OwnReceiver
 from filesystems import RENAME_EXCHANGE, renameat2
 from harness import wait_until
@@ -35,11 +36,12 @@ class Settings:
     template: str
     interrupted: str
     archives: bool
+    passthrough: str
 
     @classmethod
-    def draw(cls, draw, templates, policies, has_archive):
+    def draw(cls, draw, templates, policies, has_archive, mode):
         return cls(draw.random() < 0.5, draw.choice([256, 512, 1024, 5120]), draw.choice([1, 2, 12]), draw.random() < 0.6,
-                   draw.choice(templates), draw.choice(policies), has_archive and draw.random() < 0.8)
+                   draw.choice(templates), draw.choice(policies), has_archive and draw.random() < 0.8, mode)
 
     def flags(self, destination, releases):
         """The flags, for a destination and perhaps a disk that is too small."""
@@ -50,7 +52,7 @@ class Settings:
             rules.append("*.mov when-full=release")
         is_receiver = isinstance(destination, OwnReceiver)
         flags = ["--chunk-size", f"{self.chunk_kib}KiB"] if is_receiver else list(destination.options)
-        flags += ["--interrupted", self.interrupted]
+        flags += ["--interrupted", self.interrupted, *passthrough.flags(self.passthrough)]
         flags += ["--parallel", str(self.parallel), *(word for rule in rules for word in ("--rule", rule))]
         return flags + (["--ignore", "*.log"] if self.ignores else [])
 
@@ -59,7 +61,7 @@ class Round:
     """One round, which follows from its seed."""
 
     def __init__(self, seed, folder, authority, new_mount, new_receiver, tmpfs):
-        self.draw = random.Random(seed)
+        self.draw, self.passthrough = random.Random(seed), passthrough.modes_of(seed)
         # Half of the rounds go to the receiver, which has the most to be wrong about.
         kinds = [OwnReceiver] * (len(ALL) - 2) + ALL
         (folder / "destination").mkdir()
@@ -91,7 +93,7 @@ class Round:
     # Lives.
 
     def start(self):
-        self.settings = Settings.draw(self.draw, self.templates, self.policies, self.archive is not None)
+        self.settings = Settings.draw(self.draw, self.templates, self.policies, self.archive is not None, next(self.passthrough))
         flags = self.settings.flags(self.destination, self.releases)
         if self.settings.archives:
             archive = self.archive
@@ -204,6 +206,7 @@ class Round:
             if not (self.mount.root / name).exists():
                 del self.files[name]
             return
+        passthrough.wait_until_released(self.mount, name)
         self.files[name] = before + content
 
     def make(self, dies=False):

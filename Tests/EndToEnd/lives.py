@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import time
 
+import passthrough
 from damage import WAYS
 from harness import SOON, unmount_lazily, wait_until
 from life_model import CHUNK_KIB, HOLDS, Bucket, Capture, Content, Shelf, SpoolModel, numbered
@@ -50,15 +51,16 @@ class Settings:
     chunk_kib: int
     parallel: int
     upload: str
+    passthrough: str
 
     @classmethod
-    def draw(cls, draw, templates):
+    def draw(cls, draw, templates, mode):
         return cls(draw.choice(templates), draw.choice(["number"] * 6 + ["refuse", "replace"]), draw.choice(CHUNK_KIB),
-                   draw.choice([1, 4]), draw.choice(["while-writing", "on-close"]))
+                   draw.choice([1, 4]), draw.choice(["while-writing", "on-close"]), mode)
 
     def flags(self):
         return ["--name-template", self.template, "--if-exists", self.if_exists, "--chunk-size", f"{self.chunk_kib}KiB",
-                "--parallel", str(self.parallel), "--upload", self.upload]
+                "--parallel", str(self.parallel), "--upload", self.upload, *passthrough.flags(self.passthrough)]
 
 
 @dataclasses.dataclass
@@ -93,7 +95,7 @@ class Round:
     """One round, which follows from its seed."""
 
     def __init__(self, seed, folder, new_mount, new_receiver, new_s3, new_disk):
-        self.seed, self.draw = seed, random.Random(seed)
+        self.seed, self.draw, self.passthrough = seed, random.Random(seed), passthrough.modes_of(seed)
         self.folder, self.new_mount = folder, new_mount
         # Some rounds have their spools on a little disk.
         self.disk = new_disk("disk", LITTLE_DISK) if random.Random(f"disk {seed}").random() < 0.3 else None
@@ -140,7 +142,7 @@ class Round:
     def start(self, machine, *more):
         if machine.is_running:
             return
-        machine.settings = Settings.draw(self.draw, self.templates)
+        machine.settings = Settings.draw(self.draw, self.templates, next(self.passthrough))
         flags = [*machine.settings.flags(), *more]
         if self.disk and "--reserve" not in more:
             flags += LITTLE_RESERVE
@@ -263,6 +265,7 @@ class Round:
                 os.close(descriptor)
             except OSError:
                 assert dies
+        passthrough.wait_until_released(machine.mount, path)
         self.put(machine, path, content)
 
     def die_in_a_write(self, machine):
@@ -283,6 +286,7 @@ class Round:
             temporary = machine.root / f"{path}.part"
             content = self.new_content(data, machine, path)
             temporary.write_bytes(data)
+            passthrough.wait_until_released(machine.mount, f"{path}.part")
             os.rename(temporary, machine.root / path)
             self.put(machine, path, content, is_new_file=True)
 
@@ -489,6 +493,7 @@ class Round:
                 assert status["last_error"]["code"] in ("unproven", "not-on-disk") and "stays there" in status["last_error"]["message"], status
                 self.note("write anew", machine.name, path)
                 (machine.root / path).write_bytes(content.data)
+                passthrough.wait_until_released(machine.mount, path)
 
     def cancel(self, machine):
         """Of what cannot be delivered at present."""

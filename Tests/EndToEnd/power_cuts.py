@@ -8,6 +8,7 @@ import random
 import re
 import threading
 
+import passthrough
 from failing_disk import PowerDisk
 from filesystems import libc
 from harness import unmount_lazily, wait_until
@@ -20,6 +21,10 @@ def without_number(name):
 
 def digest(content):
     return hashlib.sha256(content).digest()
+
+
+# Why what a power cut has left is held, whatever the rule (S40c, S80a).
+HELD = {"not-on-disk", "older-than-delivered"}
 
 
 class Model:
@@ -215,26 +220,40 @@ class Writer(threading.Thread):
 
 
 class Round:
-    """One spool and one receiver, each on a disk of its own, over some power cuts."""
+    """One spool and one receiver, each on a disk of its own, over some power cuts. The rule for interrupted files is drawn, and makes no
+    difference: what a power cut has left is held (S40c)."""
 
     WRITERS = 3
 
     def __init__(self, seed, kind, folder, new_mount, new_receiver, seconds=4.0):
         self.seconds = seconds
         self.seed, self.folder, self.draw = seed, folder, random.Random(f"cuts {seed}")
+        # Of the kind as well: the few rounds that are the same each time have one rule each.
+        self.rule = random.Random(f"{seed} {kind}").choice(("hold", "publish", "discard"))
+        self.passthrough = next(passthrough.modes_of(f"{kind} {seed}"))
         self.disks = []
         self.spool_disk = self._disk("spool-disk", kind)
         self.root_disk = self._disk("root-disk", kind)
         self.receiver = new_receiver(name=f"{folder.name}/root-disk/place")
-        self.mount = new_mount(self.receiver, "--chunk-size", "256KiB", spool=self.spool_disk.place / "spool")
+        options = ["--chunk-size", "256KiB", "--interrupted", self.rule, *passthrough.flags(self.passthrough)]
+        if self.passes:
+            options += ["--rule", "** upload=on-close"]
+        self.mount = new_mount(self.receiver, *options, spool=self.spool_disk.place / "spool")
         self.model = Model()
-        self.said = []
+        # Names that the last cut has left in the spool.
+        self.left = set()
+        self.said = [f"{self.rule}, passthrough {self.passthrough}"]
 
     def _disk(self, name, kind):
-        # Large enough that no delivered copy has to go.
-        disk = PowerDisk(self.folder / name, kind, 4 << 30)
+        # Large enough that no delivered copy has to go; and where writers pass the daemon, that they may (S50d).
+        disk = PowerDisk(self.folder / name, kind, 12 << 30 if self.passes else 4 << 30)
         self.disks.append(disk)
         return disk
+
+    @property
+    def passes(self):
+        """Whether the kernel writes past the daemon."""
+        return self.passthrough == "on"
 
     def run(self, cuts):
         for number in range(cuts):
@@ -286,6 +305,9 @@ class Round:
 
     def _cut(self, victim):
         self.said.append(f"cut of {victim}")
+        if self.passes and victim != "receiver":
+            # What the dead disk refuses a writer that nobody sees would be published as whole (S50f).
+            self.mount.kill()
         how = self.draw.randrange(1 << 30), self.draw.choice((10, 50, 90, 100)), self.draw.choice((1, 16, 1024))
         if victim != "receiver":
             self.spool_disk.cut(*how)
@@ -294,7 +316,7 @@ class Round:
         with self.model.lock:
             self.on_disk, self.delivered = dict(self.model.on_disk), dict(self.model.delivered)
             versions = dict(self.model.versions)
-        if victim != "receiver":
+        if victim != "receiver" and not self.passes:
             self.mount.kill()
         for writer in self.writers:
             writer.end()
@@ -339,6 +361,7 @@ class Round:
 
     def _take_stock(self):
         captures = self.mount.spool / "captures"
+        self.left = {path.name for path in captures.iterdir()}
         lost = []
         for name, known in self.on_disk.items():
             path = captures / name
@@ -366,6 +389,9 @@ class Round:
             self.model.on_disk, self.model.delivered = {}, {}
 
     def _check_states(self):
+        gone = self.left - set(os.listdir(self.mount.root))
+        assert not gone, f"left by the power cut, and gone by the rule {self.rule}: {gone}"
+        self.left = set()
         wrong = []
         held = set()
         for name in sorted(os.listdir(self.mount.root)):
@@ -374,6 +400,7 @@ class Round:
             status = self.mount.status(name)
             if status["state"] == "interrupted":
                 held.add(name)
+                assert status["last_error"]["code"] in HELD, status
                 self._check_missing(name, status)
                 continue
             assert status["state"] == "complete", status

@@ -76,6 +76,11 @@ def needs(ability):
     return pytest.mark.needs(ability)
 
 
+def has(ability):
+    """Whether this machine has an ability."""
+    return ABILITIES[ability]() is None
+
+
 def require(ability):
     """Skips the test that is running where this machine lacks an ability; for fixtures."""
     if (lack := ABILITIES[ability]()) is not None:
