@@ -144,6 +144,57 @@ def test_a_mount_that_is_refused_leaves_nothing_behind(new_mount, receiver):
     assert mounts_below(mount.root)
 
 
+def without_a_device(mount):
+    mount.prefix = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev && exec "$0" "$@"')
+
+
+def with_an_open_token(mount):
+    mount.token_file = mount.folder / "token"
+    mount.token_file.write_text("secret")
+    mount.token_file.chmod(0o644)
+
+
+def without_a_token(mount):
+    mount.token_file = mount.folder / "token"
+
+
+def with_a_nonsense_authority(mount):
+    mount.ca = mount.folder / "ca.pem"
+    mount.ca.write_text("nonsense")
+
+
+def with_a_missing_client_certificate(mount):
+    mount.options = ("--client-cert", mount.folder / "client.pem")
+
+
+@needs("root")
+@pytest.mark.promises("SE4")
+@pytest.mark.parametrize("refuse, code", [
+    (without_a_device, 12), (with_an_open_token, 15), (without_a_token, 15), (with_a_nonsense_authority, 15),
+    (with_a_missing_client_certificate, 15)])
+def test_a_mount_that_is_refused_for_what_it_was_given_leaves_nothing_behind(new_mount, receiver, refuse, code):
+    mount = new_mount(receiver, start=False, name="refused")
+    mount.spool = mount.folder / "deep/spool"
+    refuse(mount)
+    before = sorted(mount.folder.rglob("*"))
+    refused, stderr = mount.start_and_fail()
+    assert refused == code, stderr
+    assert sorted(mount.folder.rglob("*")) == before and not mounts_below(mount.folder)
+
+
+@pytest.mark.promises("SE4")
+def test_a_mount_that_is_refused_a_spool_in_use_leaves_nothing_behind(mount, new_mount, receiver):
+    (mount.root / "take.mov").write_bytes(b"content")
+    mount.wait_for("take.mov", "complete")
+    second = new_mount(receiver, start=False, spool=mount.spool)
+    before = sorted(mount.spool.rglob("*")), sorted(second.folder.rglob("*"))
+    code, stderr = second.start_and_fail()
+    assert code == 13 and "in use" in one_line(stderr)
+    assert (sorted(mount.spool.rglob("*")), sorted(second.folder.rglob("*"))) == before
+    (mount.root / "later.mov").write_bytes(b"later")
+    mount.wait_for("later.mov", "complete")
+
+
 @needs("root")
 @pytest.mark.promises("SE5a", "SE5b")
 def test_a_capture_that_another_user_cannot_read_tells_them_nothing(new_mount, receiver, folder):
