@@ -76,6 +76,7 @@ final class Drain: Sendable {
     mount.endWaitingCalls()
     if isMounted { mount.unmountLazily() }
     filesystem.endFlushing(within: 5)
+    CommandOutput.endAll()
     Output.flush()
     _exit(status.rawValue)
   }

@@ -30,29 +30,18 @@ struct MountCommand: ParsableCommand {
       Signals.block()
       // The kernel has applied each writer's own umask before a mode arrives here.
       umask(0)
-      ProcessLimits.raiseOpenFiles()
-      ProcessLimits.forbidCoreDumps()
+      OpenFileLimit.raise()
+      forbidCoreDumps()
       uploadfs_end_on_faults()
       let configuration = try settings.configuration(environment: ProcessInfo.processInfo.environment)
       return try MountSession(configuration, mountPoint: mountPoint).run()
     }
   }
-}
 
-/// Limits of this process.
-private enum ProcessLimits {
   /// A core dump would hold tokens, keys and passwords. To the kernel a limit of 1 byte also forbids those that go through a
   /// pipe to a program, for which a limit of 0 would count as none.
-  static func forbidCoreDumps() {
+  private func forbidCoreDumps() {
     var limit = rlimit(rlim_cur: 1, rlim_max: 1)
     setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
-  }
-
-  /// Every open capture holds a descriptor, and so does every connection.
-  static func raiseOpenFiles() {
-    var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-    limit.rlim_cur = limit.rlim_max
-    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
   }
 }

@@ -145,6 +145,7 @@ final class MountSession: Sendable {
       destination.s3Credentials?.stop()
     }
     statusTree.stop()
+    CommandOutput.endAll()
     logger.info("stopped", metadata: ["mount": "\(mountPoint)"])
   }
 

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Synchronization
 import Threads
 
 /// Threads of the tool's own, for blocking calls that must not sit on a shared pool.
@@ -30,6 +31,25 @@ enum Signals {
     pthread_sigmask(SIG_BLOCK, &set, nil)
   }
 
+  /// Set once a thread takes them.
+  private static let isWatched = Atomic(false)
+
+  /// A stopping signal has come before the thread that takes them is there.
+  static var isWaiting: Bool {
+    guard !isWatched.load(ordering: .acquiring) else { return false }
+    var set = sigset_t()
+    return sigpending(&set) == 0 && watched.contains { sigismember(&set, $0) == 1 }
+  }
+
+  /// Has a stopping signal wait for the end of `body`, as it does all the time in a mount; elsewhere it ends the process then.
+  static func holding<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+    var set = watchedSet()
+    var before = sigset_t()
+    pthread_sigmask(SIG_BLOCK, &set, &before)
+    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+    return try body()
+  }
+
   /// Waits that long; false at once when a stopping signal comes or has come, which ``watch(stop:)`` still hears of.
   static func pause(_ duration: Duration) -> Bool {
     var set = watchedSet()
@@ -43,7 +63,8 @@ enum Signals {
 
   /// Calls `stop` on a thread of its own for each stopping signal.
   static func watch(stop: @escaping @Sendable (StopArrivals.Arrival) -> Void) -> Bool {
-    DedicatedThread.start("signals") {
+    isWatched.store(true, ordering: .releasing)
+    return DedicatedThread.start("signals") {
       var set = watchedSet()
       var arrivals = StopArrivals()
       while true {

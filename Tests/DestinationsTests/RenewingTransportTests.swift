@@ -214,7 +214,7 @@ private final class ForbiddingServer: HTTPTransport {
     #expect(answer(2) == "401" && renewalCount == 0)
   }
 
-  @Test(.promises("DE93")) func withoutAToken_requestsFailForNow() {
+  @Test(.promises("DE93a")) func withoutAToken_requestsFailForNow() {
     let transport = used()
     send(1...2, over: transport)
     server.answerAll()

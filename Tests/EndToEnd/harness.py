@@ -110,8 +110,8 @@ def descendants(process):
 
 
 def wait_for_output_thread(process):
-    """What a program says is left for one thread: once that one waits, all that was left before is written. A thread that was rung
-    for does not look as if it waited, whether it has run yet or not."""
+    """What a program says is left for one thread: once that one waits, all that was left before is written. A thread that was
+    rung for does not look as if it waited, whether it has run yet or not."""
     for thread in pathlib.Path(f"/proc/{process}/task").glob("*"):
         try:
             if (thread / "comm").read_text() != "output\n":

@@ -1,12 +1,14 @@
 """Who uploads, and on which way: passwords, tokens that end, certificates, proxies (spec F9). None of the secrets is shown."""
 
 import os
+import signal
 import ssl
 
 import pytest
 
 from form_servers import PASSWORD, Nginx
-from harness import sha256, write_random
+from harness import MOUNT_TOOL, SOON, Program, sha256, wait_until, write_random
+from promises import installed
 from proxies import PASSWORD as PROXY_PASSWORD
 from proxies import USER as PROXY_USER
 from proxies import Microsocks, Tinyproxy
@@ -404,13 +406,42 @@ def test_a_fresh_token_that_is_refused_is_a_failure(token_form, new_mount, folde
     assert (folder / "runs").read_text() == "run\n" * 2
 
 
-@pytest.mark.promises("DE93")
+@pytest.mark.promises("DE93a")
 def test_a_token_command_that_fails_is_named_at_the_start(new_mount, folder):
     for command, expected in (("exit 3", "ended with 3"), ("echo", "token alone"), ("echo 'a b'", "token alone")):
         mount = new_mount(
             None, "--token-command", command, to="form+https://127.0.0.1:9/x", start=False, name=str(len(expected)))
         code, message = mount.start_and_fail()
         assert code != 0 and expected in message, message
+
+
+@pytest.mark.promises("DE93b")
+@pytest.mark.parametrize("command", ["sleep 300", "echo token; exec >&-; sleep 300"], ids=["silent", "closed"])
+def test_a_signal_ends_a_token_command_and_the_start(folder, command):
+    """Regression (MC15): nothing but SIGKILL ended it, and one that had closed its output was waited for without an end."""
+    (folder / "capture").mkdir()
+    program = Program(
+        [MOUNT_TOOL, "mount", folder / "capture", "--to", "https://127.0.0.1:9", "--spool", folder / "spool",
+         "--token-command", f"echo $$ >{folder}/pid; {command}"], folder / "mount.log")
+    try:
+        wait_until((folder / "pid").is_file, "it runs")
+        program.signal(signal.SIGTERM)
+        assert program.wait(SOON / 2) != 0 and "a signal came" in program.log, program.describe()
+    finally:
+        left = program.close()
+    assert not left
+
+
+@pytest.mark.promises("DE93b")
+def test_a_token_command_may_have_as_many_files_open_as_before(new_mount, receiver, folder):
+    """Regression (MC15): it had the limit that the mount had raised for itself."""
+    (folder / "token").write_text(receiver.token)
+    mount = new_mount(
+        None, "--token-command", f"ulimit -Sn >{folder}/limit; cat {folder}/token", to=receiver.url, ca=receiver.ca,
+        prefix=(installed("prlimit"), "--nofile=512:4096"))
+    assert (folder / "limit").read_text() == "512\n"
+    limits = open(f"/proc/{mount.program.process.pid}/limits").read()
+    assert next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3] == "4096", limits
 
 
 @pytest.mark.promises("DE102a")
