@@ -17,6 +17,7 @@ final class CurlLoop {
   /// transfers are not used again.
   private var idleHandles: [EasyHandle] = []
   private var sessions: TLSSessions?
+  private var ages = ConnectionAges()
   /// What has moved to and from each server, which are few.
   private var pathBytes: [String: Int] = [:]
   private var nextStallCheck = ContinuousClock.now
@@ -66,6 +67,7 @@ final class CurlLoop {
       guard let transfer = transfers[id], transfer.sentBytes < unsentBelow else { continue }
       finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
     }
+    if work.renewsConnections { ages.renew(at: .now) }
     for request in work.starts { start(request) }
     for id in work.resumes { transfers[id]?.resume() }
     return true
@@ -78,7 +80,9 @@ final class CurlLoop {
       }
       handle.reset()
       try handle.share(try usableSessions())
-      let transfer = try CurlTransfer(waiting, on: handle, with: settings, sharing: multiplexedOrigins) { [inbox] in
+      let transfer = try CurlTransfer(
+        waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now)
+      ) { [inbox] in
         inbox.resume(waiting.id)
       }
       let code = curl_multi_add_handle(multi, handle.pointer)

@@ -43,7 +43,7 @@ final class CurlTransfer {
   /// to lead to ``resume()``.
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
-    sharing multiplexed: Set<String>, wake: @escaping @Sendable () -> Void
+    sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
@@ -58,7 +58,7 @@ final class CurlTransfer {
     ownedBytes = Self.copy(of: waiting.request.body)
     stallMeter = StallMeter(waiting.request.limits, bodyByteCount: waiting.request.body.byteCount)
     stream = waiting.request.body.stream
-    try configure(settings)
+    try configure(settings, reuse)
     stream?.begin(whenReady: wake)
     noteHandedOver()
   }
@@ -270,12 +270,13 @@ struct TransferSettings {
 
 extension CurlTransfer {
   /// Every option of every request, in one place.
-  private func configure(_ settings: TransferSettings) throws(TransportError) {
+  private func configure(_ settings: TransferSettings, _ reuse: ConnectionAges.Reuse) throws(TransportError) {
     let configuration = settings.configuration
     try handle.setErrorBuffer()
     try handle.set(CURLOPT_PRIVATE, Unmanaged.passUnretained(self).toOpaque())
     try handle.set(CURLOPT_NOSIGNAL, true)
-    if request.opensConnection { try handle.set(CURLOPT_FRESH_CONNECT, true) }
+    if request.opensConnection || reuse == .none { try handle.set(CURLOPT_FRESH_CONNECT, true) }
+    if case .youngerThan(let seconds) = reuse { try handle.set(CURLOPT_MAXLIFETIME_CONN, seconds) }
     try handle.set(CURLOPT_URL, request.url)
     try handle.set(CURLOPT_PROTOCOLS_STR, configuration.allowPlainHTTP ? "https,http" : "https")
     try handle.set(CURLOPT_DISALLOW_USERNAME_IN_URL, true)

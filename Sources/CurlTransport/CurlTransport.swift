@@ -43,6 +43,9 @@ public final class CurlTransport: HTTPTransport {
   /// Ends a request early; see ``HTTPTransport/cancel(_:unsentBelow:)``.
   public func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) { inbox.cancel(id, unsentBelow: unsentBelow) }
 
+  /// Uses none of the connections again that there are; see ``HTTPTransport/renewConnections()``.
+  public func renewConnections() { inbox.renewConnections() }
+
   /// Fails everything in flight and waiting as stopped, closes all connections and joins the thread: no completion is
   /// called after this has returned. Further calls do nothing; a call from a completion only asks for the end, since a
   /// thread cannot wait for itself.

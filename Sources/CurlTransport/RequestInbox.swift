@@ -17,6 +17,8 @@ final class RequestInbox: Sendable {
     var cancels: [HTTPRequestID: UInt64] = [:]
     /// Requests in flight that have more to send.
     var resumes: Set<HTTPRequestID> = []
+    /// What is started uses no connection that is there.
+    var renewsConnections = false
     /// The loop must end.
     var isStopping = false
   }
@@ -29,6 +31,7 @@ final class RequestInbox: Sendable {
     var cancelled: [HTTPRequestID: UInt64] = [:]
     /// A subset of `live`.
     var resumed: Set<HTTPRequestID> = []
+    var renewsConnections = false
     var isStopping = false
     /// The loop looks here before it sleeps, or a wakeup is on its way: a further one would only cost system calls.
     var isLoopAwake = true
@@ -84,6 +87,9 @@ final class RequestInbox: Sendable {
     }
   }
 
+  /// What is put from now on uses no connection that is there. It is enough that the loop hears of it with the next request.
+  func renewConnections() { state.withLock { $0.renewsConnections = true } }
+
   /// Asks the loop to end.
   func stop() {
     state.withLock { state in
@@ -108,6 +114,7 @@ final class RequestInbox: Sendable {
         state.cancelled.removeAll(keepingCapacity: true)
       }
       swap(&work.resumes, &state.resumed)
+      swap(&work.renewsConnections, &state.renewsConnections)
       let count = min(freeSlots, state.waiting.count)
       if count > 0 {
         work.starts = Array(state.waiting.prefix(count))

@@ -16,6 +16,10 @@ struct StallMeter {
   /// Since when, and from which count on, too little has moved.
   private var mark: (at: ContinuousClock.Instant, pathBytes: Int)?
   private var isWaiting = false
+  private var lookedAt: ContinuousClock.Instant?
+
+  /// It is called several times a second: after so long the machine slept, or the program did not run, and nothing could move.
+  private static let pauseMin: Duration = .seconds(2)
 
   /// Nil when the limits ask for no such check.
   init?(_ limits: HTTPRequestLimits, bodyByteCount: Int) {
@@ -34,7 +38,9 @@ struct StallMeter {
   ) -> Bool {
     let wasWaiting = isWaiting
     isWaiting = uploaded >= bodyByteCount && downloaded == 0
-    guard let mark, isWaiting == wasWaiting, !hasMoved(pathBytes &- mark.pathBytes) else {
+    let hasPaused = lookedAt.map { now - $0 >= Self.pauseMin } ?? false
+    lookedAt = now
+    guard let mark, !hasPaused, isWaiting == wasWaiting, !hasMoved(pathBytes &- mark.pathBytes) else {
       mark = (now, pathBytes)
       return false
     }

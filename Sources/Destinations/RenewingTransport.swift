@@ -87,6 +87,9 @@ public final class RenewingTransport: HTTPTransport {
     transport.cancel(id, unsentBelow: unsentBelow)
   }
 
+  /// Uses none of the connections again that there are; see ``HTTPTransport/renewConnections()``.
+  public func renewConnections() { transport.renewConnections() }
+
   /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach nobody: they are tried
   /// again in a while, and it is asked for again.
   public func renewed(_ result: Result<Credential, Failure>) {

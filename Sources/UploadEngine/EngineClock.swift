@@ -2,7 +2,7 @@ import Glibc
 
 /// Where the engine's driver gets the time from; a simulation brings its own.
 public protocol EngineClock: Sendable {
-  /// Both clocks, read together.
+  /// All clocks, read together.
   func now() -> Moment
 }
 
@@ -11,11 +11,12 @@ public struct SystemClock: EngineClock {
   /// The machine's clocks.
   public init() {}
 
-  /// CLOCK_MONOTONIC and CLOCK_REALTIME.
+  /// CLOCK_MONOTONIC and CLOCK_REALTIME, and by how much CLOCK_BOOTTIME is ahead of the first.
   public func now() -> Moment {
-    Moment(
-      monotonic: MonotonicTime(nanoseconds: monotonicNanoseconds()),
-      wallMilliseconds: Self.nanoseconds(CLOCK_REALTIME) / 1_000_000)
+    let monotonic = monotonicNanoseconds()
+    return Moment(
+      monotonic: MonotonicTime(nanoseconds: monotonic), wallMilliseconds: Self.nanoseconds(CLOCK_REALTIME) / 1_000_000,
+      asleep: .nanoseconds(Self.nanoseconds(CLOCK_BOOTTIME) - monotonic))
   }
 
   private static func nanoseconds(_ clock: clockid_t) -> Int64 {

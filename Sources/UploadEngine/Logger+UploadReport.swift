@@ -90,6 +90,10 @@ extension Logger {
       error(
         "the destination refuses the credentials; nothing can be delivered with them",
         metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .resumed(let pause):
+      notice(
+        "nothing was done for a while: the machine slept, or this program was stopped, frozen or held up; connecting anew",
+        metadata: ["seconds": "\(pause.components.seconds)"])
     case .destinationAvailable:
       info("the destination is available again")
     case .notResumed(_, let path, let reason):

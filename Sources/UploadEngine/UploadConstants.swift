@@ -94,6 +94,8 @@ public enum UploadConstants {
   public static let watchdogSession: Duration = .seconds(60)
   /// Chunks are to be sent, and none is acknowledged for this long: all connect anew and ask the server, as often as that lasts.
   public static let watchdogGlobal: Duration = .seconds(300)
+  /// After so long in which nothing was done (the machine slept, or the program did not run) connections that rest are not used again.
+  public static let pauseMin: Duration = .seconds(5)
   /// Failures in a row that open an endpoint's circuit breaker.
   public static let breakerFailures = 5
   /// How long it stays open before one request is let through.

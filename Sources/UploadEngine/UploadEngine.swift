@@ -19,11 +19,19 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     /// What was reported so far; nil once earlier runs are known.
     var early: EarlyEvents? = EarlyEvents()
     var outbox: [UploadAction] = []
+    var time = RunningTime()
     /// Until when the engine's thread sleeps, unless it is woken; nil for ever.
     var sleepsUntil: MonotonicTime?
     var isStopped = false
     var whenDrained: (@Sendable () -> Void)?
     var isDrained = false
+
+    /// The time at which something happens. After a pause the schedule hears of that first.
+    mutating func now(_ clocks: Moment) -> Moment {
+      let (now, pause) = time.read(clocks, wantedAt: schedule.nextDeadline)
+      if let pause { schedule.resumed(after: pause, at: now) }
+      return now
+    }
 
     /// Who is to be told that nothing is left to deliver, when that has just come true.
     mutating func noteDrained() -> (@Sendable () -> Void)? {
@@ -402,11 +410,12 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   /// Everything about one file, as it is now.
   public func status(of id: FileID) -> FileStatus? {
-    let now = configuration.clock.now()
+    let clocks = configuration.clock.now()
     guard
       var status = state.withLock({
         $0.schedule.status(
-          of: id, publishedName: { destination.publishedName(for: names.shownName(of: id, at: $0)) }, at: now)
+          of: id, publishedName: { destination.publishedName(for: names.shownName(of: id, at: $0)) },
+          at: $0.time.shown(clocks))
       })
     else { return nil }
     if status.state == .writing, let sizeBytes = parts.withLock({ $0.contents })?.sizeBytesSoon(of: id) {
@@ -421,8 +430,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   /// The mount as a whole, as it is now.
   public func summary() -> MountSummary {
-    let now = configuration.clock.now()
-    var summary = state.withLock { $0.schedule.summary(at: now) }
+    let clocks = configuration.clock.now()
+    var summary = state.withLock { $0.schedule.summary(at: $0.time.shown(clocks)) }
     summary.destination = destination.displayURL
     for index in summary.endpoints.indices {
       summary.endpoints[index].url = destination.displayURL(of: EndpointID(index))
@@ -438,11 +447,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   }
 
   func change(_ event: (inout State, Moment) -> Void) {
-    let now = configuration.clock.now()
+    let clocks = configuration.clock.now()
     var named: [FileID] = []
     let (isCalled, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
       guard !state.isStopped else { return (false, nil) }
-      event(&state, now)
+      event(&state, state.now(clocks))
       for action in state.schedule.takeActions() {
         if case .showNames(let id) = action { named.append(id) } else { state.outbox.append(action) }
       }
@@ -468,14 +477,14 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       let isLast = isEnding.load(ordering: .acquiring)
       for event in inbox.takeAll() { event() }
       let isDue = state.withLock { state in
-        (state.schedule.nextDeadline?.nanoseconds ?? .max) <= monotonicNanoseconds()
+        state.schedule.nextDeadline.map { state.time.clock(at: $0).nanoseconds <= monotonicNanoseconds() } ?? false
       }
       if isDue { apply { $0.woke(at: $1) } }
       act()
       if isLast { return }
       let deadline = state.withLock { state -> MonotonicTime? in
         state.sleepsUntil = state.schedule.nextDeadline
-        return state.sleepsUntil
+        return state.sleepsUntil.map { state.time.clock(at: $0) }
       }
       if let deadline { bell.wait(untilNanoseconds: deadline.nanoseconds) } else { bell.wait() }
     }
@@ -524,6 +533,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       let report = parts.withLock { $0.contents }?.growth(of: id, chunkBytes: chunkBytes, anew: anew)
       apply { $0.grew(id, report, at: $1) }
+    case .renewConnections: transport.renewConnections()
     case .lookAtProgress: lookAtProgress()
     case .showNames(let id): showNames(of: id)
     case .showStatus(let id):
@@ -619,8 +629,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   }
 
   private func evictExpired(_ contents: any FileContents) {
-    let now = configuration.clock.now()
-    for candidate in state.withLock({ $0.schedule.expired(at: now) }) {
+    let clocks = configuration.clock.now()
+    for candidate in state.withLock({ $0.schedule.expired(at: $0.time.shown(clocks)) }) {
       _ = contents.evict(candidate)
     }
   }

@@ -33,6 +33,7 @@ final class SimulatedClient: CopyHolder {
     [:]
   private var memory = MemoryBudget.full
   private var alarm: MonotonicTime?
+  private var time = RunningTime()
   /// What this start has found in the catalog.
   private var inherited: [CatalogEntry] = []
   /// Counts starts: whatever was under way in an earlier one comes to nothing.
@@ -99,6 +100,7 @@ final class SimulatedClient: CopyHolder {
 
   func start() {
     life += 1
+    time = RunningTime()
     storage.suffer(world)
     do {
       destination = try site.server.destination(world.scenario, network.addresses)
@@ -302,7 +304,14 @@ final class SimulatedClient: CopyHolder {
 
   func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
     // In place: a copy of the schedule for each event is a third of what a simulation costs.
-    guard let decision = schedule?.decide(event, at: world.time.moment) else { return }
+    // Virtual time knows no process that does not run, only machines that sleep.
+    let (now, pause) = time.read(world.time.moment, wantedAt: nil)
+    let decision = schedule?.decide(
+      { schedule, now in
+        if let pause { schedule.resumed(after: pause, at: now) }
+        event(&schedule, now)
+      }, at: now)
+    guard let decision else { return }
     outbox += decision.actions
     setAlarm(decision.deadline)
     act()
@@ -380,7 +389,7 @@ final class SimulatedClient: CopyHolder {
     case .lookAtProgress: lookAtProgress()
     case .showStatus(let id): waits?.tell(id, self)
     case .showSummary: waits?.tellAll(self)
-    case .showNames, .hide, .resizeBuffers, .askForLimits: break
+    case .showNames, .hide, .resizeBuffers, .askForLimits, .renewConnections: break
     case .report(let report): note(report)
     }
   }

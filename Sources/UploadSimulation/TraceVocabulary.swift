@@ -58,6 +58,7 @@ extension UploadAction {
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       "look at growth \(id) by \(chunkBytes)\(anew ? ", anew" : "")"
     case .lookAtProgress: "look at progress"
+    case .renewConnections: "renew connections"
     case .send, .report, .forgetNames, .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits: nil
     }
   }
@@ -215,6 +216,7 @@ extension UploadReport {
     case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"
     case .credentialsRefused(let failure): "credentials refused, \(failure.code)"
     case .destinationAvailable: "destination available"
+    case .resumed(let pause): "resumed after \(pause.components.seconds) s"
     case .scanFailing(let path, let failure): "scan failing at \(path.displayText): \(failure.code)"
     case .refusedByDisk(let id, let path, _): "refused by disk \(id) \(path.displayText)"
     case .takenByDisk(let id, let path): "taken by disk \(id) \(path.displayText)"

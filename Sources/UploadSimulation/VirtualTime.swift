@@ -24,7 +24,9 @@ final class VirtualTime {
 
   /// Both clocks of the capturing machine.
   var moment: Moment {
-    Moment(monotonic: MonotonicTime(nanoseconds: nanoseconds), wallMilliseconds: wallNanoseconds / 1_000_000)
+    Moment(
+      monotonic: MonotonicTime(nanoseconds: nanoseconds), wallMilliseconds: wallNanoseconds / 1_000_000,
+      asleep: .nanoseconds(sleptNanoseconds))
   }
 
   /// The capturing machine's wall clock.

@@ -35,6 +35,20 @@ struct CurlTransportTests {
     try await body(server, transport)
   }
 
+  /// Regression (MC4): after the machine had slept requests went over connections that were dead.
+  @Test("What is sent after a renewal goes over a new connection")
+  func renewsConnections() async throws {
+    try await withServer { server, transport in
+      var requests: [Int] = []
+      for isRenewed in [false, false, true] {
+        if isRenewed { transport.renewConnections() }
+        let response = try await transport.send(HTTPRequest(.put, try server.url("/echo"), body: .bytes([1]))).get()
+        requests.append(try JSONDecoder().decode(Echo.self, from: Data(response.body)).requestOnConnection)
+      }
+      #expect(requests == [1, 2, 1])
+    }
+  }
+
   // MARK: Requests and responses
 
   @Test("A pinned body arrives whole over TLS 1.3, with its headers and no others of its own invention")

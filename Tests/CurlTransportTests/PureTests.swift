@@ -185,11 +185,44 @@ struct StallMeterTests {
     #expect(try stalled(body: 1_000_000, samples) == 21)
   }
 
+  /// Regression (MC14): a program that had been stopped or frozen broke off all that it was sending when it went on.
+  @Test("Time in which nothing could move is no stall")
+  func pause() throws {
+    let before = stride(from: 0.0, through: 2, by: 0.25).map { (at: $0, uploaded: 1000, downloaded: 0) }
+    let after = stride(from: 100.0, to: 110, by: 0.25).map { (at: $0, uploaded: 1000, downloaded: 0) }
+    #expect(try stalled(body: 1 << 40, before + after) == 105)
+    #expect(try stalled(body: 1 << 40, before + after.map { ($0.at, Int($0.at * 1e6), 0) }) == nil)
+  }
+
   @Test("A response that stops is stalled")
   func response() throws {
     let samples = stride(from: 0.0, to: 60, by: 0.25).map {
       (at: $0, uploaded: 1000, downloaded: Int(max(0, min($0, 12) - 10) * 1e6))
     }
     #expect(try stalled(body: 1000, samples) == 17)
+  }
+}
+
+@Suite("ConnectionAges")
+struct ConnectionAgesTests {
+  @Test("What was there at a renewal is not used again, and what was made after it is")
+  func renewal() {
+    let start = SuspendingClock.now
+    var ages = ConnectionAges()
+    #expect(ages.reuse(at: start) == .any)
+    ages.renew(at: start)
+    #expect(ages.reuse(at: start) == .none && ages.reuse(at: start + .milliseconds(1999)) == .none)
+    for milliseconds in stride(from: 2000, to: 300_000, by: 333) {
+      guard case .youngerThan(let seconds) = ages.reuse(at: start + .milliseconds(milliseconds)) else {
+        Issue.record("at \(milliseconds) ms")
+        continue
+      }
+      // libcurl refuses what is older, by whole seconds or by milliseconds, and takes 0 for no limit.
+      #expect(1...(milliseconds / 1000 - 1) ~= seconds)
+      #expect(seconds >= milliseconds / 1000 - 1, "what was made two seconds after the renewal may be used")
+    }
+    #expect(ages.reuse(at: start + .seconds(300)) == .any)
+    ages.renew(at: start + .seconds(400))
+    #expect(ages.reuse(at: start + .seconds(400)) == .none)
   }
 }

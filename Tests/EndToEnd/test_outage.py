@@ -1,6 +1,7 @@
 """The receiver is away: writers notice nothing, status says what is wrong, and everything arrives when it is back."""
 
 import datetime
+import signal
 import subprocess
 import sys
 import time
@@ -107,3 +108,23 @@ def test_no_call_waits_for_a_delivery(mount, receiver):
     receiver.start()
     mount.wait_for("d", "complete")
     assert receiver.published() == {"d": 40_000}
+
+
+def test_time_in_which_the_mount_is_stopped_counts_against_nothing(new_mount, receiver, folder):
+    """Regression (MC14): a mount that went on after a while in the freezer broke off all that it was sending."""
+    source = write_random(folder / "source", 24 << 20)
+    with ThrottlingProxy(receiver.port, rate=4_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+        mount.readings("scan.mov", lambda r: r["chunks"]["done"] >= 4)
+        mount.program.signal(signal.SIGSTOP)
+        try:
+            proxy.hold()
+            time.sleep(8)
+        finally:
+            mount.program.signal(signal.SIGCONT)
+        proxy.release()
+        status = mount.wait_for("scan.mov", "complete")
+    assert status["chunks"]["retried"] == 0, status
+    assert "nothing was done for a while" in mount.program.log and "no progress" not in mount.program.log
+    assert sha256(receiver.files / "scan.mov") == sha256(source)

@@ -42,6 +42,9 @@ public final class SpoolTransport: HTTPTransport {
 
   /// Ends a request early; see ``HTTPTransport/cancel(_:unsentBelow:)``.
   public func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) { transport.cancel(id, unsentBelow: unsentBelow) }
+
+  /// Uses none of the connections again that there are.
+  public func renewConnections() { transport.renewConnections() }
 }
 
 extension HTTPRequest {

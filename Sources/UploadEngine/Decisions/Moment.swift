@@ -28,11 +28,14 @@ public struct Moment: Hashable, Sendable {
   public var monotonic: MonotonicTime
   /// Milliseconds since 1970, for people.
   public var wallMilliseconds: Int64
+  /// How long the machine has slept since its start: the monotonic clock stands meanwhile.
+  public var asleep: Duration
 
-  /// One instant, read from both clocks together.
-  public init(monotonic: MonotonicTime, wallMilliseconds: Int64) {
+  /// One instant, read from the clocks together.
+  public init(monotonic: MonotonicTime, wallMilliseconds: Int64, asleep: Duration = .zero) {
     self.monotonic = monotonic
     self.wallMilliseconds = wallMilliseconds
+    self.asleep = asleep
   }
 
   /// The wall time at another monotonic point, provided that the wall clock does not jump in between.

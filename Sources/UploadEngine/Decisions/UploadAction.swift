@@ -39,6 +39,8 @@ public enum UploadAction: Hashable, Sendable {
   /// See what has happened to the chunks of a file that is being written; answer with
   /// ``UploadSchedule/grew(_:_:at:)``. `anew` asks for every chunk.
   case lookAtGrowth(FileID, chunkBytes: Int, anew: Bool)
+  /// Use none of the connections again that are there and rest: what has become of them is not known.
+  case renewConnections
   /// Look at how far the requests have come; answer with ``UploadSchedule/progressed(_:at:)``.
   case lookAtProgress
   /// The file's names, for the status tree, are new.
@@ -264,6 +266,8 @@ public enum UploadReport: Hashable, Sendable {
   case credentialsRefused(FileStatus.Failure)
   /// It is back.
   case destinationAvailable
+  /// Nothing was done for so long: the machine has slept, or the program did not run.
+  case resumed(after: Duration)
   /// The resume record of a file is of no use, for this reason; the file is sent again.
   case notResumed(FileID, RelativePath, String)
   /// So many chunks that the spool's disk has lost are delivered as the server has them.

@@ -57,6 +57,8 @@ extension UploadSchedule {
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
       streamPlan.stalled(at: now.monotonic)
+      // Those that rest have most likely met the same.
+      actions.append(.renewConnections)
     }
     streamPlan.ended(inFlight: chunkRequests, at: now.monotonic)
     flightWindow.ended(inFlight: chunkRequests)
@@ -98,6 +100,7 @@ extension UploadSchedule {
       if case .wholeFiles(let turns)? = requests[request]?.purpose, turns.count > 1 {
         for turn in turns { files.update(turn.id) { $0.needsNewConnection = true } }
       }
+      if isEverythingStill(at: now) { actions.append(.renewConnections) }
       actions.append(.cancel(request))
     case .session(let id):
       guard let file = files.entry(id)?.file, file.phase == .ready || file.isEarly else { return }
@@ -115,6 +118,12 @@ extension UploadSchedule {
       streamPlan.connectionsLost()
       warmConnections = 0
     }
+  }
+
+  /// Nothing has moved lately over any connection: those that rest have most likely met the same.
+  private func isEverythingStill(at now: Moment) -> Bool {
+    let movedAt = requests.keys.compactMap { watchdog.movedAt($0) } + [chunkAnsweredAt].compactMap { $0 }
+    return movedAt.allSatisfy { $0 + UploadConstants.stallDetection <= now.monotonic }
   }
 
   /// Small files are not at work one by one: what is under way is ended, and goes over new connections.

@@ -13,9 +13,15 @@ public protocol HTTPTransport: Sendable {
   /// would be done; its completion then reports ``TransportError/Kind/cancelled``. Unknown ids are ignored: the completion may
   /// already be on its way.
   func cancel(_ id: HTTPRequestID, unsentBelow: UInt64)
+
+  /// What is started from now on uses none of the connections that there are: it is not known what has become of them.
+  func renewConnections()
 }
 
 extension HTTPTransport {
+  /// Nothing, where there are no connections.
+  public func renewConnections() {}
+
   /// Ends a request early, however much of it is out.
   public func cancel(_ id: HTTPRequestID) { cancel(id, unsentBelow: .max) }
 

@@ -49,4 +49,7 @@ public struct TimedTransport: HTTPTransport {
 
   /// Ends a request early.
   public func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) { transport.cancel(id, unsentBelow: unsentBelow) }
+
+  /// Uses none of the connections again that there are.
+  public func renewConnections() { transport.renewConnections() }
 }

@@ -70,6 +70,7 @@ import UploadEngine
     amounts["chunkMaxRetries"] = Double(UploadConstants.chunkMaxRetries)
     amounts["watchdogSession"] = UploadConstants.watchdogSession / .seconds(1)
     amounts["watchdogGlobal"] = UploadConstants.watchdogGlobal / .seconds(1)
+    amounts["pauseMin"] = UploadConstants.pauseMin / .seconds(1)
     amounts["breakerFailures"] = Double(UploadConstants.breakerFailures)
     amounts["breakerOpenDuration"] = UploadConstants.breakerOpenDuration / .seconds(1)
     amounts["breakerSuccesses"] = Double(UploadConstants.breakerSuccesses)

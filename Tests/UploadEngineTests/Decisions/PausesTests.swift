@@ -1,0 +1,134 @@
+import FileModel
+import Lookup
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct RunningTimeTests {
+  private func clocks(_ monotonic: Double, asleep: Double = 0) -> Moment {
+    Moment(
+      monotonic: MonotonicTime(nanoseconds: Int64((monotonic * 1e9).rounded())),
+      wallMilliseconds: Int64((monotonic + asleep) * 1000),
+      asleep: .seconds(asleep))
+  }
+
+  private func time(_ seconds: Double) -> MonotonicTime { MonotonicTime(nanoseconds: Int64((seconds * 1e9).rounded())) }
+
+  /// Regression (MC14): a hundred seconds in the freezer counted as time without progress.
+  @Test func timeInWhichTheProgramDidNotRun_doesNotCount() {
+    var running = RunningTime()
+    #expect(running.read(clocks(10), wantedAt: nil).now.monotonic == time(10))
+    // It was to do something at 10.4, and did so a hundred seconds later.
+    let (now, pause) = running.read(clocks(110.4), wantedAt: time(10.4))
+    #expect(now.monotonic == time(10.4) && pause == .seconds(100))
+    #expect(running.read(clocks(111.4), wantedAt: time(20)).now.monotonic == time(11.4))
+    #expect(running.shown(clocks(112.4)).monotonic == time(12.4))
+    #expect(running.clock(at: time(20)) == time(120))
+    // What people are shown is their clock's.
+    #expect(running.shown(clocks(112.4)).wallMilliseconds == clocks(112.4).wallMilliseconds)
+  }
+
+  @Test func timeInWhichNothingWasToBeDone_counts() {
+    var running = RunningTime()
+    _ = running.read(clocks(10), wantedAt: nil)
+    let idle = running.read(clocks(1000), wantedAt: nil)
+    #expect(idle.now.monotonic == time(1000) && idle.pause == nil)
+    let inTime = running.read(clocks(5000), wantedAt: time(4996))
+    #expect(inTime.now.monotonic == time(5000) && inTime.pause == nil, "a busy machine is late as well")
+    let unwanted = running.read(clocks(6000), wantedAt: time(7000))
+    #expect(unwanted.now.monotonic == time(6000) && unwanted.pause == nil)
+  }
+
+  /// Others are heard while what is due waits: the program runs.
+  @Test func lateDeadlineOfAProgramThatRuns_isNoPause() {
+    var running = RunningTime()
+    for second in 10...60 as ClosedRange<Int> {
+      let (now, pause) = running.read(clocks(Double(second)), wantedAt: time(11))
+      #expect(now.monotonic == time(Double(second)) && pause == nil)
+    }
+  }
+
+  /// Regression (MC4): the monotonic clock stands while the machine sleeps, and nothing said that connections were dead.
+  @Test func sleepOfTheMachine_isAPause_andTakesNoTime() {
+    var running = RunningTime()
+    _ = running.read(clocks(10, asleep: 500), wantedAt: nil)
+    #expect(running.read(clocks(11, asleep: 502), wantedAt: nil).pause == nil)
+    let (now, pause) = running.read(clocks(12, asleep: 4102), wantedAt: time(12))
+    #expect(now.monotonic == time(12) && pause == .seconds(3600))
+    #expect(running.read(clocks(13, asleep: 4102), wantedAt: time(13)).pause == nil)
+  }
+}
+
+@Suite struct PausesTests {
+  private let file = ImaginaryFile(1, "a.mov", size: 3500)
+
+  private func renews(_ harness: ScheduleHarness) -> Int { harness.others.count { $0 == .renewConnections } }
+
+  /// Regression (MC4): what was closed after waking went over connections that were dead.
+  @Test func afterAPause_connectionsThatRestAreNotUsedAgain_beforeAnythingIsSent() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.handle(file.opened)
+    harness.answer(.warmed) { $0.isPrewarm }
+    #expect(renews(harness) == 0)
+    harness.apply { schedule, now in
+      schedule.resumed(after: .seconds(3600), at: now)
+      schedule.handle(file.settled, at: now)
+    }
+    #expect(renews(harness) == 1)
+    #expect(harness.others.contains(.report(.resumed(after: .seconds(3600)))))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func idleMount_asksNothingAfterAPause() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    harness.apply { $0.woke(at: $1) }
+    #expect(renews(harness) == 1 && harness.sent.isEmpty)
+  }
+
+  /// A pause is no reason to wait on: one request finds out whether the destination is back.
+  @Test func afterAPause_aDestinationThatWasNotToBeHad_isTriedAtOnce() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(file)
+    while harness.answer(StepFailure.connection(.connectFailed), where: { _ in true }) != nil {}
+    #expect(harness.schedule.gate != .open && harness.sent.isEmpty)
+    harness.apply { $0.woke(at: $1) }
+    #expect(harness.sent.isEmpty, "it rests")
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    harness.apply { $0.woke(at: $1) }
+    #expect(harness.sent.count == 1)
+    harness.succeed()
+    harness.advance(by: .seconds(60))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Regression (RN4): tries went over other connections that had met the same, five seconds each.
+  @Test func afterAStall_connectionsThatRestAreNotUsedAgain() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    #expect(renews(harness) == 0)
+    harness.answerChunk(0, StepFailure.connection(.stalled))
+    #expect(renews(harness) == 1)
+  }
+
+  /// A chunk that does not move beside others that do says nothing of their connections.
+  @Test(arguments: [true, false])
+  func chunkThatIsGivenUp_castsDoubtOnConnections_onlyWhereNothingMoves(othersMove: Bool) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    let moving = harness.sent.first { if case .chunk(_, 1, _, _, _) = $0.order { true } else { false } }
+    for second in 1...45 as ClosedRange<UInt64> {
+      harness.advance(by: .seconds(1))
+      if othersMove, let moving { harness.apply { $0.progressed([moving.id: second], at: $1) } }
+    }
+    #expect(!harness.cancelled.isEmpty)
+    #expect((renews(harness) > 0) == !othersMove)
+  }
+}
