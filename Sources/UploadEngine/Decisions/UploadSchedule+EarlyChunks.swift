@@ -9,8 +9,12 @@ extension UploadSchedule {
   /// What has happened to the chunks of a file that is being written; answers ``UploadAction/lookAtGrowth(_:chunkBytes:anew:)``.
   /// Nil when it cannot be followed: then nothing more of it is sent before it is complete.
   public mutating func grew(_ id: FileID, _ report: GrowthReport?, at now: Moment) {
+    if let report {
+      // Thousands of files may be open and rest, and what follows looks at each of them.
+      if takeGrowth(report, at: now) { pump(at: now) }
+      return
+    }
     defer { pump(at: now) }
-    if let report { return takeGrowth(report, at: now) }
     guard var file = files[id], file.phase == .writing, file.growth != nil else { return }
     leaveTransfer(&file)
     file.progress.isLeftForTheEnd = true
@@ -87,10 +91,13 @@ extension UploadSchedule {
     joinEarlyFiles(file.id)
   }
 
-  mutating func takeGrowth(_ report: GrowthReport, at now: Moment) {
+  /// False when nothing follows from it.
+  @discardableResult
+  mutating func takeGrowth(_ report: GrowthReport, at now: Moment) -> Bool {
     guard let file = files[report.file], file.phase == .writing, let growth = file.growth,
       let transfer = file.transfer, growth.chunkBytes == report.chunkBytes
-    else { return }
+    else { return true }
+    var isNews = report.isFirst || report.wasEmptied || !report.changes.isEmpty
     if !report.changes.isEmpty { hasGrown = true }
     let count = ChunkPlan(sizeBytes: report.sizeBytes, chunkBytes: report.chunkBytes).count
     for index in growth.take(report, at: now.monotonic) {
@@ -105,14 +112,17 @@ extension UploadSchedule {
     transfer.resize(to: report.sizeBytes)
     for index in growth.seal(quietFor: limits.sealDelay, at: now.monotonic)
     where transfer.states.indices.contains(index) {
+      isNews = true
       if transfer.states[index] == .unsealed { transfer.set(.pending, at: index) }
     }
     if file.snapshot.sizeBytes != report.sizeBytes {
+      isNews = true
       files[report.file]?.snapshot.sizeBytes = report.sizeBytes
       actions.append(.showStatus(report.file))
       noteSize(of: report.file, at: now)
       warmForOpenFiles(at: now)
     }
+    return isNews
   }
 
   /// A record that goes on naming what the server has of it would say that this is what its writer left.

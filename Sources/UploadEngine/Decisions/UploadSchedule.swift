@@ -470,7 +470,8 @@ public struct UploadSchedule: Sendable {
         lookAtGrowth(at: now)
       case .measure:
         isMeasuring = false
-        for id in openFiles { actions.append(.measure(id)) }
+        // Of those that are followed the growth says it.
+        for id in openFiles where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
         scheduleMeasuring(at: now)
       }
     }

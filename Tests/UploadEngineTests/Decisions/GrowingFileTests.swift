@@ -482,4 +482,36 @@ struct Recording {
     recording.harness.succeed()
     #expect(recording.harness.state(recording.file.id) == .complete)
   }
+
+  /// Regression (MC13): what each of 2,000 files said that were open and rested had all of them looked at, for 30 to 65 % of a core.
+  @Test func reportOfAFileThatRests_isNoNews() {
+    var recording = Recording()
+    let now = recording.harness.now
+    var report = GrowthReport(
+      file: recording.file.id, chunkBytes: 1000, epoch: 2, sizeBytes: 0, writtenEndBytes: 0, isFirst: false)
+    func isNews(after pause: Duration = .zero) -> Bool {
+      let time = Moment(monotonic: now.monotonic + pause, wallMilliseconds: now.wallMilliseconds)
+      return recording.harness.schedule.takeGrowth(report, at: time)
+    }
+    #expect(!isNews())
+    report.sizeBytes = 5000
+    report.writtenEndBytes = 5000
+    report.changes = (0..<5).map { ChunkChange(index: $0, epoch: 2, isCovered: true, isQuiet: true) }
+    #expect(isNews())
+    report.changes = []
+    #expect(!isNews())
+    #expect(isNews(after: .seconds(1)), "they may be sent now")
+    #expect(!isNews(after: .seconds(2)))
+  }
+
+  /// Regression (MC13): the size of each open file was asked for every second, also where its growth says it.
+  @Test(arguments: [true, false]) func onlyAFileThatIsNotFollowed_isMeasured(isFollowed: Bool) {
+    var recording = Recording()
+    recording.write(0..<2500)
+    recording.harness.advance(by: .milliseconds(60))
+    recording.look(canFollow: isFollowed)
+    recording.harness.others = []
+    recording.wait()
+    #expect(recording.harness.others.contains(.measure(recording.file.id)) == !isFollowed)
+  }
 }
