@@ -57,6 +57,7 @@ let package = Package(
     .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
     .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
+    .target(name: "SystemMemory", swiftSettings: strict),
     .target(
       name: "LogText", dependencies: ["Threads", .product(name: "Logging", package: "swift-log")], swiftSettings: strict
     ),
@@ -66,7 +67,7 @@ let package = Package(
     .target(
       name: "UploadEngine",
       dependencies: [
-        "FileModel", "Integrity", "Lookup", "LogText", "Threads", "CLinux",
+        "FileModel", "Integrity", "Lookup", "LogText", "Threads", "SystemMemory", "CLinux",
         orderedCollections,
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
@@ -92,7 +93,7 @@ let package = Package(
       name: "Doctor",
       dependencies: [
         "MountConfiguration", "UploadEngine", "UploadFS", "Destinations", "FileModel", "Integrity", "Lookup",
-        "CurlTransport", "CLinux",
+        "CurlTransport", "SystemMemory", "CLinux",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -127,7 +128,7 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-receiver",
       dependencies: [
-        "UploadReceiver", "ReceiverCore", "LogText", "Quantities", "Threads", "CLinux",
+        "UploadReceiver", "ReceiverCore", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -198,7 +199,7 @@ let package = Package(
       name: "UploadEngineTests",
       dependencies: [
         "Promises", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText", "Threads",
-        "CLinux",
+        "SystemMemory", "CLinux",
       ],
       swiftSettings: tests),
     .testTarget(

@@ -1,6 +1,6 @@
 import CLinux
 import Glibc
-import UploadEngine
+import SystemMemory
 public import UploadFS
 
 /// What a mount needs of this machine, as it is now.

@@ -2,6 +2,7 @@ public import FileModel
 public import Logging
 import Lookup
 import Synchronization
+import SystemMemory
 import Threads
 
 /// Delivers captured files: hears what the filesystem reports, asks the ``UploadSchedule`` what follows, and does it.

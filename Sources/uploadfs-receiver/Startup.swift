@@ -1,6 +1,7 @@
 import ReceiverCore
 import Glibc
 import Logging
+import SystemMemory
 import UploadReceiver
 
 /// Turns the command line into a configuration: reads the files that it names.
@@ -45,7 +46,22 @@ struct Startup {
     configuration.limits.fileBytesMax = fileBytesMax
     configuration.limits.durableBytesMax = command.durableMax
     configuration.limits.sessionMaxAge = command.sessionMaxAge * 1000
+    configuration.bodyMemoryBytes = bodyMemoryBytes(largestBody: configuration.limits.chunkBytesMax)
     return (configuration, hints)
+  }
+
+  /// What this machine, and the control groups of this process, leave for bodies.
+  private func bodyMemoryBytes(largestBody: Int) -> Int {
+    let available = MemoryPressure().availableBytes()
+    let bytes = BodyMemory.bytes(of: available, largestBody: largestBody)
+    guard let available, bytes < BodyMemory.most else { return bytes }
+    logger.notice("request bodies have at most \(bytes >> 20) MiB of memory: \(available >> 20) MiB are available")
+    if available / 2 < UInt64(largestBody) {
+      logger.warning(
+        "\(available >> 20) MiB of memory are available; for the largest chunks \(2 * largestBody >> 20) MiB are needed (MemoryMax=, or the machine's)"
+      )
+    }
+    return bytes
   }
 
   /// No larger than the system lets this process make a file: then it is refused before it is sent.

@@ -10,6 +10,19 @@ import Testing
   private let one = CredentialID("one")
   private let other = CredentialID("other")
 
+  /// Regression (MC7): a receiver with 128 MB was killed for memory again and again, and never took a chunk of 32 MiB.
+  @Test("Memory for bodies is half of what is available, and enough for the largest one")
+  func memory_isHalfOfWhatIsAvailable_andEnoughForTheLargestBody() {
+    let largest = 32 << 20
+    let expected: [(available: UInt64?, bytes: Int)] = [
+      (nil, BodyMemory.most), (8 << 30, BodyMemory.most), (1 << 30, 512 << 20), (100 << 20, 50 << 20),
+      (40 << 20, largest), (0, largest), (.max, BodyMemory.most),
+    ]
+    for (available, bytes) in expected {
+      #expect(BodyMemory.bytes(of: available, largestBody: largest) == bytes)
+    }
+  }
+
   @Test(
     "Regression (RN2): bodies of one token that stand still do not lock another token out", .promises("P104", "SE10"))
   func silentBodies_giveWayToAnotherToken() async throws {

@@ -25,7 +25,7 @@ public struct ReceiverConfiguration: Sendable {
   /// What the core holds requests to.
   public var limits = CoreLimits()
   /// Memory for request bodies.
-  public var bodyMemoryBytes = 768 << 20
+  public var bodyMemoryBytes = BodyMemory.most
   /// The most connections; nil for 4096, or half of the process's descriptors.
   var connectionsMax: Int?
   /// The most connections of one peer; nil for a quarter of all.

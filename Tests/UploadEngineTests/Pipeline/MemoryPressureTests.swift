@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@testable import UploadEngine
+@testable import SystemMemory
 
 @Suite struct MemoryPressureTests {
   private let folder: ScratchFolder
