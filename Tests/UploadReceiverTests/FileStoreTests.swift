@@ -998,9 +998,9 @@ import Testing
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
     for number in 0..<300 { _ = try store.create(session("s\(number)")) }
-    #expect(recorder.take().filter { $0 == .data }.count == 300 - 256)
+    #expect(recorder.take().filter { $0 == .data }.count == 300 - 128)
     try store.syncWritten()
-    #expect(recorder.take().filter { $0 == .data }.count == 256)
+    #expect(recorder.take().filter { $0 == .data }.count == 128)
   }
 
   /// Regression (ST2): of two that wait for the same sync one is told that it has failed; the record of the other one was lost with it.

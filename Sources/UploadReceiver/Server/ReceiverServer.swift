@@ -26,7 +26,7 @@ public struct ReceiverConfiguration: Sendable {
   public var limits = CoreLimits()
   /// Memory for request bodies.
   public var bodyMemoryBytes = BodyMemory.most
-  /// The most connections; nil for 4096, or half of the process's descriptors.
+  /// The most connections; nil for 4096, or what the process's descriptors allow (``DescriptorShares``).
   var connectionsMax: Int?
   /// The most connections of one peer; nil for a quarter of all.
   public var connectionsPerPeer: Int?
@@ -97,6 +97,11 @@ public final class ReceiverServer: Sendable {
       driver = ReceiverDriver(core: core, spools: spools, store: store, clock: clock, logger: logger)
     } catch {
       throw .root("\(configuration.root)/.uploads: \(error.words)")
+    }
+    if DescriptorShares.limit < DescriptorShares.least {
+      logger.warning(
+        "this process may have \(DescriptorShares.limit) files open, for \(ReceiverServer.connectionsMax) connections; it needs \(DescriptorShares.least) (ulimit -n, LimitNOFILE=)"
+      )
     }
     budget = ByteBudget(bytes: configuration.bodyMemoryBytes, clock: clock)
     statistics = ReceiverStatistics(clock: clock)
@@ -253,9 +258,7 @@ public final class ReceiverServer: Sendable {
 
   /// Beyond these, connections wait in the backlog: open uploads need descriptors, too.
   private static var connectionsMax: Int {
-    var limit = rlimit()
-    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    return max(16, min(4096, Int(clamping: limit.rlim_cur) / 2))
+    DescriptorShares(limit: DescriptorShares.limit).connections
   }
 
   private var connectionsPerPeer: Int {

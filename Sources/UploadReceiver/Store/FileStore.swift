@@ -93,7 +93,6 @@ public final class FileStore: UploadStore {
     var nameHolder: String?
   }
 
-  private static let openSessionsMax = 256
   /// Of a session's data before it was said that anything of it is on the disk. The mode is as durable as the file, and outlives its
   /// journal; a receiver of an earlier version makes 0600 of it, which says less.
   static let untoldMode: mode_t = 0o1600
@@ -119,6 +118,8 @@ public final class FileStore: UploadStore {
   let knownPlaces = Mutex(KnownPlaces())
   private let openFiles = Mutex(OpenFiles())
   private let syncLocks = (0..<64).map { _ in SyncLock() }
+  /// How many uploads' files are kept open; half as many others may wait for their sync.
+  private let openSessionsMax: Int
   private let mayPass: @Sendable (StoreStep) -> Bool
   let beforeSync: BeforeSync
   /// What was remembered of spools could not be read, and stays as it is.
@@ -130,13 +131,16 @@ public final class FileStore: UploadStore {
   public convenience init(
     root: String, publishing roots: [CredentialID: String]
   ) throws(StoreOpeningError) {
-    try self.init(root: root, publishing: roots, mayPass: { _ in true })
+    try self.init(
+      root: root, publishing: roots, openSessionsMax: DescriptorShares(limit: DescriptorShares.limit).sessions,
+      mayPass: { _ in true })
   }
 
   init(
-    root: String, publishing roots: [CredentialID: String],
+    root: String, publishing roots: [CredentialID: String], openSessionsMax: Int = 256,
     mayPass: @escaping @Sendable (StoreStep) -> Bool, beforeSync: @escaping BeforeSync = { _ in }
   ) throws(StoreOpeningError) {
+    self.openSessionsMax = openSessionsMax
     self.mayPass = mayPass
     self.beforeSync = beforeSync
     do throws(StoreFailure) {
@@ -303,7 +307,7 @@ public final class FileStore: UploadStore {
     openFiles.withLock { open in
       if open.sessions.updateValue(files, forKey: id) == nil { open.order.append(id) }
       // Whoever uses the oldest one's files keeps them alive until done.
-      while open.order.count > FileStore.openSessionsMax { open.sessions[open.order.removeFirst()] = nil }
+      while open.order.count > openSessionsMax { open.sessions[open.order.removeFirst()] = nil }
     }
   }
 
@@ -630,7 +634,7 @@ public final class FileStore: UploadStore {
 
   private func noteWritten(_ files: SessionFiles, _ id: SessionID) throws(StoreFailure) {
     let isNoted = openFiles.withLock { open in
-      if open.written[id] == nil, open.written.count >= FileStore.openSessionsMax { return false }
+      if open.written[id] == nil, open.written.count >= openSessionsMax / 2 { return false }
       open.written[id] = files
       return true
     }

@@ -1,0 +1,31 @@
+import Glibc
+
+/// How the receiver shares what it may have open: one that accepts connections until there is no descriptor left can store nothing, and is
+/// called again and again for a connection that it cannot take. Pure.
+struct DescriptorShares: Hashable, Sendable {
+  /// For event loops, the state, the log, publications and whatever else is opened for a moment.
+  static let reserve = 48
+  /// With fewer there is too little for everything at once.
+  static let least = 128
+  /// Of an upload: its data, its journal, and the file that it becomes.
+  static let perSession = 3
+
+  /// Connections beyond these wait in the backlog.
+  let connections: Int
+  /// Uploads whose files are kept open; half as many others may wait for their sync.
+  let sessions: Int
+
+  /// Of a process that may have so many.
+  init(limit: Int) {
+    let half = max(0, limit - DescriptorShares.reserve) / 2
+    connections = max(8, min(4096, half))
+    sessions = max(2, min(256, half * 2 / (3 * DescriptorShares.perSession)))
+  }
+
+  /// What this process may have open.
+  static var limit: Int {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
+    return Int(clamping: limit.rlim_cur)
+  }
+}

@@ -1,0 +1,26 @@
+import Testing
+
+@testable import UploadReceiver
+
+@Suite struct DescriptorSharesTests {
+  /// Regression (MC6): 256 uploads took three descriptors each, whatever the limit; then none was left for connections, and the receiver
+  /// tried to accept one without a pause.
+  @Test(arguments: [128, 256, 512, 1024, 4096, 65_536, .max])
+  func connectionsAndUploads_leaveAReserve(limit: Int) {
+    let shares = DescriptorShares(limit: limit)
+    let forUploads = (shares.sessions + shares.sessions / 2) * DescriptorShares.perSession
+    #expect(shares.connections + forUploads <= limit - DescriptorShares.reserve)
+    #expect(shares.connections >= 40 && shares.sessions >= 8)
+  }
+
+  @Test func fewDescriptors_areEnoughForAFew() {
+    for limit in [0, 16, 64] {
+      #expect(DescriptorShares(limit: limit).connections >= 8 && DescriptorShares(limit: limit).sessions >= 2)
+    }
+  }
+
+  @Test func manyDescriptors_areNotAllUsed() {
+    let shares = DescriptorShares(limit: .max)
+    #expect(shares.connections == 4096 && shares.sessions == 256)
+  }
+}
