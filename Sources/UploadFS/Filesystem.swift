@@ -54,6 +54,7 @@ public final class Filesystem: Sendable, FileContents {
   /// Files that are open and have changed.
   let growing = FlushQueue()
   let keptDescriptors = KeptDescriptors()
+  let openCaptures: OpenCaptures
   /// What the disk has refused of an open file since this was last asked through it.
   let writeBackErrors: WriteBackErrors
   /// Whether any description of an open file can write to it.
@@ -133,6 +134,7 @@ public final class Filesystem: Sendable, FileContents {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
     self.sink = sink
+    openCaptures = OpenCaptures(countMax: configuration.openCapturesMax)
     self.writeBackErrors = writeBackErrors
     self.isOpenForWriting = isOpenForWriting
     askForQuotas = quotas

@@ -19,6 +19,8 @@ public struct FilesystemConfiguration: Sendable {
   public var passthrough = Passthrough.off
   /// Gives back the room that is kept on a full disk for what has to be recorded, such as marks; false when there is none.
   public var giveRoom: @Sendable () -> Bool = { false }
+  /// The most captures that are open at once; nil for what this process's limit leaves.
+  var openCapturesMax: Int?
   /// Threads that answer what the disk of the spool can hold up; two more answer the rest.
   public var threadCount = 6
   /// The identities of files that an earlier run knew, by the spool file's inode number.

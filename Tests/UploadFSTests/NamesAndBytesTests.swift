@@ -25,6 +25,33 @@ struct NamesAndBytesTests {
     #expect(failure { _ = try mounted.read(reader) } == EBADF)
   }
 
+  /// Regression (MC9): recorders had all descriptors, and the server was called unreachable.
+  @Test(.promises("S29e")) func beyondTheirShare_noMoreCapturesAreOpened() throws {
+    let mounted = try Mounted({ $0.openCapturesMax = 2 })
+    for name in ["a", "b", "c"] { try mounted.make(name) }
+    let first = try mounted.open("a", flags: O_RDONLY)
+    let second = try mounted.create("d")
+    #expect(failure { _ = try mounted.open("b", flags: O_RDONLY) } == ENFILE)
+    #expect(failure { _ = try mounted.create("e") } == ENFILE)
+    #expect(failure { _ = try mounted.node("e") } == ENOENT, "nothing of it is left")
+    let again = try mounted.open("a", flags: O_RDWR)
+    mounted.filesystem.release(first)
+    #expect(failure { _ = try mounted.open("b", flags: O_RDONLY) } == ENFILE, "a is still open")
+    mounted.filesystem.release(again)
+    let third = try mounted.open("b", flags: O_WRONLY)
+    for handle in [second, third] { mounted.filesystem.release(handle) }
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S29e")) func shareOfOpenCaptures_leavesRoomForDelivering() {
+    for limit in [128, 256, 1024, 4096, 524_288] {
+      let countMax = OpenCaptures.countMax(of: limit)
+      #expect(countMax + limit / 4 + OpenCaptures.reserve <= limit || countMax == 16)
+      #expect(countMax >= 16)
+    }
+    #expect(OpenCaptures.countMax(of: 256) == 96 && OpenCaptures.countMax(of: 1024) == 672)
+  }
+
   @Test func createOpensWhatIsThereUnlessItMustBeNew() throws {
     let mounted = try Mounted()
     try mounted.make("a")

@@ -79,6 +79,7 @@ extension Filesystem {
     if let shared = state.descriptor, shared.isReadable || !request.reads, shared.isWritable || !request.writes {
       descriptor = shared
     } else {
+      if state.handles == 0 { try openCaptures.requireRoom() }
       descriptor = try openSpoolFile(file, current: state.descriptor, writes: request.writes)
       state.descriptor = descriptor
     }
@@ -98,6 +99,7 @@ extension Filesystem {
     _ request: Request
   ) -> Opened {
     state.handles += 1
+    if state.handles == 1 { openCaptures.opened() }
     let wholeEpoch = state.wholeEpoch
     if request.writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
     let opening = CachingPolicy.Opening(
@@ -208,6 +210,7 @@ extension Filesystem {
     let writes = access == O_WRONLY || access == O_RDWR
     return try namespaceLock.exclusive { () throws(SystemError) -> CreatedFile in
       let place = try location(of: entry)
+      try openCaptures.requireRoom()
       let descriptor = FileDescriptor(
         owning: try place.open(O_RDWR | O_CREAT | O_EXCL, mode: mode & 0o7777), isReadable: true, isWritable: true)
       // Before anything else: making it was its first change, and the mount may die at any moment.
@@ -258,6 +261,7 @@ extension Filesystem {
       // The daemon has not seen what the kernel has read for it.
       if handle.choice.route.passes { file.diskReads.withLock { $0.mayHaveReadAll() } }
       guard state.handles == 0 else { return nil }
+      openCaptures.closed()
       defer { state.descriptor = nil }
       let isChanged = handle.writes || state.activity.epoch > 0
       mustSynchronize = isChanged && !state.isSynchronized && !state.activity.isGone && state.asking == nil

@@ -22,6 +22,7 @@ extension Filesystem {
     -> (found: FoundEntry, opened: Opened)
   {
     try namespaceLock.shared { () throws(SystemError) in
+      try openCaptures.requireRoom()
       let number = try location(of: directory).open(O_RDWR | uploadfs_o_tmpfile, mode: mode & 0o7777)
       let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: true)
       // It may be linked before anything else is known of it. Where the disk refuses, the first change tries it again.

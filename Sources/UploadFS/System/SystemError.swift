@@ -31,6 +31,7 @@ struct SystemError: Error, Hashable {
   static let isDirectory = SystemError(code: EISDIR)
   static let invalid = SystemError(code: EINVAL)
   static let tooLarge = SystemError(code: EFBIG)
+  static let tooManyOpen = SystemError(code: ENFILE)
   static let noSpace = SystemError(code: ENOSPC)
   static let readOnly = SystemError(code: EROFS)
   static let outOfRange = SystemError(code: ENXIO)
