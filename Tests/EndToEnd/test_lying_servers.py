@@ -105,6 +105,7 @@ LIES += [
     ("tus", "offset falls", offset_falls), ("draft", "offset falls", offset_falls),
     ("tus", "410 to everything", everything(410)), ("draft", "410 to everything", everything(410)),
     ("tus", "410 to what has begun", of_upload(410, TUS)), ("tus", "404 to what has begun", of_upload(404, TUS)),
+    ("tus", "308 to a creation", lambda handler, body: (308, TUS | {"Location": "/f"}, b"") if handler.command == "POST" else None),
     ("tus", "460", bodies(460, TUS)), ("tus", "offset beyond the end", offset_beyond_the_end),
     ("draft", "offset beyond the end", offset_beyond_the_end),
     ("tus", "no address", begins_without_an_address), ("draft", "no address", begins_without_an_address),
@@ -212,6 +213,65 @@ def test_what_something_in_between_answers_to_everything_fails_no_file(new_liar,
     for place in sizes:
         assert mount.status(place)["state"] == "complete"
         assert server.published[place] == (mount.root / place).read_bytes(), place
+
+
+def creation(status, fields=()):
+    return lambda handler, body: (status, TUS | dict(fields), b"") if handler.command == "POST" else None
+
+
+FOR_GOOD = [("tus", "200 to a creation", creation(200, {"Location": "/files/1"}))] + [
+    (protocol, str(status), bodies(status)) for protocol in ("tus", "draft", "s3", "form") for status in (600, 999)]
+
+
+@pytest.mark.parametrize(
+    "protocol, name, lie", FOR_GOOD, ids=[f"{protocol}-{name.replace(' ', '-')}" for protocol, name, _ in FOR_GOOD])
+def test_an_answer_that_no_server_gives_by_its_protocol_ends_its_file(new_liar, new_mount, protocol, name, lie):
+    """Regression (DS25): all bytes went out again every 15 s, for ever."""
+    server = new_liar(protocol, lie)
+    to, options = server.options
+    environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+    mount = new_mount(None, *options, *CHUNKS.get(protocol, ()), *HASTY, to=to, environment=environment)
+    write_random(mount.root / "victim.mov", SIZE)
+    status = mount.wait_for("victim.mov", "failed")
+    assert status["last_error"]["code"] == "unexpected-answer" and "the end of 3 tries" in status["last_error"]["message"], status
+    # A form's body has more than the file.
+    assert server.lies == 3 and server.received["victim.mov"] <= 3 * (SIZE + 1000)
+
+
+def joins_nothing(what):
+    """A server that announces to join parts, and says 501 to them, or to their end."""
+    return lambda handler, body: (501, TUS, b"") if handler.headers.get("Upload-Concat", "").startswith(what) else None
+
+
+def test_a_tus_server_that_announces_to_join_parts_and_takes_none_ends_the_file(new_liar, new_mount):
+    """Regression (DS25): each part was sent again every 15 s, for ever."""
+    server = new_liar("tus", None, parts="joined")
+    server.gateway = joins_nothing("partial")
+    to, options = server.options
+    mount = new_mount(None, *options, "--chunk-size", "2MiB", *HASTY, to=to)
+    write_random(mount.root / "victim.mov", 7 << 20)
+    status = mount.wait_for("victim.mov", "failed")
+    assert "answered 501. That was the end of 3 tries" in status["last_error"]["message"], status
+    # Three of each of four parts, before it is due and when it is.
+    assert server.lies <= 2 * 3 * 4 and not server.published
+
+
+@pytest.mark.promises("DE144")
+def test_a_tus_server_that_joins_no_parts_gets_them_once(new_liar, new_mount):
+    """Regression (DS25). What it says of their end costs no byte of the file, and ends none: it may be about all files."""
+    server = new_liar("tus", None, parts="joined")
+    server.gateway = joins_nothing("final;")
+    to, options = server.options
+    mount = new_mount(None, *options, "--chunk-size", "2MiB", *HASTY, to=to)
+    content = write_random(mount.root / "victim.mov", 7 << 20).read_bytes()
+    wait_until(lambda: server.lies >= 5, lambda: f"it is asked more often than a file is tried: {server.lies}")
+    status = mount.status("victim.mov")
+    assert status["state"] not in ("failed", "complete") and "501" in status["last_error"]["message"], status
+    assert server.received["parts"] == len(content)
+    server.gateway = None
+    mount.say("retry", "victim.mov")
+    mount.wait_for("victim.mov", "complete")
+    assert server.published == {"victim.mov": content} and server.received["parts"] == len(content)
 
 
 @pytest.mark.promises("DE69")
