@@ -1,5 +1,7 @@
 """Servers that lie in the words of their protocols, over real connections (spec E8): what they cost has a bound and a reason."""
 
+import json
+
 import pytest
 
 from harness import clean_environment, wait_until, write_random
@@ -298,3 +300,47 @@ def test_a_404_of_something_in_between_gives_up_no_upload_of_the_draft(new_liar,
     assert server.published["a.mov"] == (mount.root / "a.mov").read_bytes()
     # What was refused goes out again, and nothing that was taken.
     assert server.received["a.mov"] <= size + 3 * chunk
+
+
+TOKEN = "a-token-of-ours-0123456789"
+
+
+def repeats_it_as_an_id(handler, body):
+    return 201, {"Content-Type": "application/json"}, json.dumps({"id": handler.headers["Authorization"]}).encode()
+
+
+def repeats_it_in_the_address(handler, body):
+    """The upload is there, at a place that holds the token."""
+    status, fields, *content = getattr(handler, handler.server.protocol)(body, "victim.mov")
+    if handler.command != "POST":
+        return status, fields, *content
+    place = f"/files/{TOKEN}"
+    handler.server.uploads[place] = handler.server.uploads.pop(fields["Location"])
+    return status, fields | {"Location": place}, *content
+
+
+@pytest.mark.promises("SE14")
+@pytest.mark.parametrize("protocol, lie", [
+    ("form", repeats_it_as_an_id), ("tus", repeats_it_in_the_address), ("draft", repeats_it_in_the_address)])
+@pytest.mark.parametrize("size", [1000, 5 << 20], ids=["small", "large"])
+def test_a_token_that_a_server_repeats_in_a_success_is_shown_or_kept_nowhere(new_liar, new_mount, folder, protocol, lie, size):
+    """Regression (DS27): it was in log, status and receipt."""
+    server = new_liar(protocol, lie)
+    to, options = server.options
+    token_file = folder / "our-token"
+    token_file.write_text(TOKEN)
+    token_file.chmod(0o600)
+    mount = new_mount(None, *options, "--chunk-size", "2MiB", "--log-level", "debug", to=to, token_file=token_file)
+    seen = []
+    with open(mount.root / "victim.mov", "wb") as file:
+        for part in range(2):
+            file.write(bytes([part + 1]) * (size // 2))
+            file.flush()
+            seen.append((mount.root / "status" / "victim.mov.json").read_text())
+    seen += [json.dumps(reading) for reading in mount.readings("victim.mov", lambda status: status["state"] == "complete")]
+    assert server.lies and TOKEN not in "".join(seen) + json.dumps(mount.summary()) + mount.program.log
+    if protocol == "form":
+        assert mount.status("victim.mov")["receipt"]["id"] == "Bearer [credential]"
+    mount.stop()
+    kept = [path for path in (mount.spool / ".state").rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+    assert not kept and TOKEN not in mount.program.log
