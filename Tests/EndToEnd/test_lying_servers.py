@@ -344,3 +344,38 @@ def test_a_token_that_a_server_repeats_in_a_success_is_shown_or_kept_nowhere(new
     mount.stop()
     kept = [path for path in (mount.spool / ".state").rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
     assert not kept and TOKEN not in mount.program.log
+
+
+# Fifty kilobytes with lines of a log, and a colour of a terminal.
+FORGED = "\n2026-01-01T00:00:00+0000 info uploadfs: [UploadEngine] forged \x1b[31m" + "x" * 50_000
+
+
+def refuses_with_many_words(handler, body):
+    code = FORGED.replace("\n", "&#10;").replace("\x1b", "&#155;")
+    return handler.xml(f"<Error><Code>No{code}</Code><Message>{code}</Message></Error>", 403)
+
+
+def takes_with_many_words(handler, body):
+    # A longer one is no id.
+    return 201, {"Content-Type": "application/json"}, json.dumps({"id": "1" + FORGED[:100], "more": FORGED}).encode()
+
+
+@pytest.mark.promises("SE13")
+@pytest.mark.parametrize("protocol, lie", [("s3", refuses_with_many_words), ("form", takes_with_many_words)])
+def test_a_servers_words_are_one_short_line(new_liar, new_mount, protocol, lie):
+    """Regression (DS21): S3's `<Code>` stood uncut in the status, and with a form's `id` it made lines of the log."""
+    server = new_liar(protocol, lie)
+    to, options = server.options
+    environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+    mount = new_mount(None, *options, *CHUNKS.get(protocol, ()), "--log-level", "debug", *HASTY, to=to, environment=environment)
+    write_random(mount.root / "victim.mov", SIZE)
+    status = mount.readings("victim.mov", lambda status: status["last_error"] or status["receipt"])[-1]
+    if protocol == "s3":
+        message = status["last_error"]["message"]
+        assert "answered No 2026-01-01T" in message and len(message) < 700 and message.isprintable()
+    else:
+        assert status["receipt"]["id"] == "1" + FORGED[:100]
+    wait_until(lambda: "path=victim.mov" in mount.program.log, "the log says it")
+    log = mount.program.log
+    assert "2026-01-01T" in log and not any(line.startswith("2026-01-01T") for line in log.splitlines())
+    assert "\x1b" not in log and max(map(len, log.splitlines())) < 2000
