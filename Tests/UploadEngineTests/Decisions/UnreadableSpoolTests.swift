@@ -216,6 +216,55 @@ import Testing
     #expect(restarted.state(entry.id) == .cancelled && restarted.sent.isEmpty)
   }
 
+  /// What was said of a file that waits to be tried again.
+  private func isSaidToWait(_ harness: ScheduleHarness) -> Bool {
+    harness.others.contains { if case .report(.retrying) = $0 { true } else { false } }
+  }
+
+  /// Regression (FS7): each chunk and each name that was gone for a moment was a line of trouble. `isRenamed`: its name changes
+  /// meanwhile, and it goes out under the new one.
+  @Test(arguments: [false, true], [false, true])
+  func chunkThatCannotBeReadOnce_isNoTrouble(isRenamed: Bool, isSmall: Bool) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: isSmall ? 500 : 3500)
+    harness.write(file)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.openSession()
+    while let read = harness.reads.popLast() {
+      harness.apply { $0.chunkRead(read.id, result: .failed(.system(errno: 2)), at: $1) }
+    }
+    #expect(harness.status(file.id)?.lastFailure?.code == "spool-unreadable" && !isSaidToWait(harness))
+    if isRenamed {
+      file.snapshot.names = [RelativePath("b.mov")]
+      harness.handle(.namesChanged(file.snapshot))
+    }
+    for _ in 0..<100 where harness.state(file.id) != .complete {
+      harness.advance(by: .milliseconds(100))
+      harness.succeed()
+    }
+    let name = isRenamed ? "b.mov" : "a.mov"
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.receipt?.name == name)
+    #expect(!isSaidToWait(harness))
+  }
+
+  /// The second time it is said, once.
+  @Test func chunkThatStaysUnreadable_isSaidOnce() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 3500)
+    harness.write(file)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.openSession()
+    for _ in 0..<100 {
+      while let read = harness.reads.popLast() {
+        harness.apply { $0.chunkRead(read.id, result: .failed(.system(errno: 2)), at: $1) }
+      }
+      harness.advance(by: .milliseconds(100))
+    }
+    #expect(harness.others.count { if case .report(.retrying) = $0 { true } else { false } } == 1)
+  }
+
   /// Regression: an ordinary user took the rights off a folder of the mount, and `unmount` and SIGTERM waited for ever for what lay
   /// in it.
   @Test(.promises("S41n"), arguments: [false, true])
