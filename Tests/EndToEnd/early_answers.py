@@ -32,15 +32,21 @@ class EarlyAnswers:
         """Makes a listening socket's connections take little beforehand."""
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
 
+    def answer_to(self, request, name, length):
+        """What is to be answered early; nothing where the truth is to be told."""
+        if not name or "victim" not in name or length < self.least or self.is_over.is_set():
+            return None
+        answer = self.answer(request, name, length)
+        if answer is not None:
+            with self.lock:
+                self.answered.setdefault(name, []).append(length)
+        return answer
+
     def take(self, handler, name, length):
         """Whether it is one to be answered early; then that has been done."""
-        if not name or "victim" not in name or length < self.least or self.is_over.is_set():
-            return False
-        answer = self.answer(handler, name, length)
+        answer = self.answer_to(handler, name, length)
         if answer is None:
             return False
-        with self.lock:
-            self.answered.setdefault(name, []).append(length)
         handler.send(*answer)
         handler.wfile.flush()
         handler.close_connection = True

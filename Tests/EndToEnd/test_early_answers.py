@@ -7,6 +7,7 @@ import pytest
 
 from early_answers import LEAST, EarlyAnswers
 from harness import clean_environment, wait_until, write_random
+from lying_http2 import Http2Front
 from lying_receiver import LyingReceiver
 from protocol_client import chain_tip, merkle_root
 
@@ -62,6 +63,31 @@ def test_a_success_before_the_body_was_read_delivers_nothing(new_liar, new_mount
     environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
     mount = new_mount(None, *options, *OPTIONS, to=to, environment=environment)
     check(mount, early, kind.size, lambda name: server.published.get(name))
+
+
+@pytest.mark.parametrize("ending", Http2Front.ENDINGS)
+@pytest.mark.parametrize("name", ["tus PATCH", "tus POST", "draft POST", "S3 PUT", "S3 UploadPart", "form POST"])
+def test_a_stream_of_http_2_that_ends_before_its_body_was_read_delivers_nothing(new_liar, new_mount, authority, name, ending):
+    """The answer ends the server's side of the stream, which HTTP/1.1 cannot say."""
+    kind, victim = KINDS[name], f"victim-{ending}.mov"
+    early = EarlyAnswers(lambda request, *more: kind.answer(request, *more) if request.command == kind.method else None)
+    server = new_liar(kind.protocol, None, extensions=kind.extensions)
+    front = Http2Front(server, authority.issue("liar"), early)
+    try:
+        options = [*server.options[1], *OPTIONS, "--http", "2"]
+        environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+        mount = new_mount(None, *options, to=front.to, ca=authority.certificate, environment=environment)
+        content = write_random(mount.root / victim, kind.size).read_bytes()
+        wait_until(lambda: len(early.answered.get(victim, [])) >= 2, "it is tried again")
+        status = mount.readings(victim, lambda status: status["last_error"])[-1]
+        assert status["state"] != "complete" and not status["receipt"], status
+        assert early.read.get(victim, 0) < len(early.answered[victim]) * LEAST
+        early.is_over.set()
+        mount.say("retry", victim)
+        mount.wait_for(victim, "complete")
+        assert server.published[victim] == content and front.versions == {"h2"}
+    finally:
+        front.close()
 
 
 def check(mount, early, size, published, is_believed=True):
