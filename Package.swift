@@ -218,7 +218,8 @@ let package = Package(
     .testTarget(
       name: "UploadSimulationTests",
       dependencies: [
-        "UploadSimulation", "ReceiverCore", "ChunkProtocol", "Integrity", "Destinations", "uploadfs-simulate",
+        "UploadSimulation", "ReceiverCore", "ChunkProtocol", "Integrity", "Destinations", "UploadEngine", "FileModel",
+        "uploadfs-simulate",
       ],
       swiftSettings: tests),
     .testTarget(

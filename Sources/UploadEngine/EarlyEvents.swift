@@ -112,7 +112,7 @@ extension EarlyEvents.Event {
 
 extension FileEvent {
   /// The file that it is of; nil where it is of the spool.
-  var file: FileID? {
+  package var file: FileID? {
     switch self {
     case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
       .namesChanged(let snapshot), .attributesChanged(let snapshot), .onDisk(let snapshot), .found(let snapshot):

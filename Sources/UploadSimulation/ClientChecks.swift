@@ -18,6 +18,7 @@ final class ClientChecks {
   private var deadlines: DeadlineChecks
   private var addresses = AddressChecks()
   private var costs: CostChecks
+  private var bytes: ByteCosts
   /// What memory allows now.
   var budget = MemoryBudget.full
   private var takesLZ4 = false
@@ -29,6 +30,7 @@ final class ClientChecks {
     self.world = world
     deadlines = DeadlineChecks(world, network)
     costs = CostChecks(world)
+    bytes = ByteCosts(world)
   }
 
   /// The process has ended; what it knew is not known any more.
@@ -38,6 +40,7 @@ final class ClientChecks {
     failureTimes = []
     deadlines.forget()
     costs.forget()
+    bytes.forget()
     addresses = AddressChecks()
     budget = .full
     takesLZ4 = false
@@ -57,12 +60,13 @@ final class ClientChecks {
     }
   }
 
-  func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
+  func sent(_ order: RequestOrder, carrying members: [CarriedBytes?], attempts: (FileID) -> Int) {
     checkAlone(order.order)
     if let wrong = addresses.sent(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
     deadlines.sent(order, attempts: attempts)
     costs.sent(order.order)
     costs.sent(order.id, order.order)
+    bytes.sent(order.id, members)
     inFlight[order.id] = order.order
     checkCount(order.order)
     guard let (session, chunks) = order.order.chunks else { return }
@@ -108,6 +112,7 @@ final class ClientChecks {
   func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
     inFlight[order.id] = nil
     costs.ended(order.id)
+    bytes.ended(order.id, outcome)
     deadlines.ended(order, outcome)
     addresses.ended(order.endpoint, outcome)
     switch outcome {
@@ -126,7 +131,9 @@ final class ClientChecks {
       for index in zeros.ranges.joined() {
         acknowledged[ChunkPlace(session: zeros.session.id, index: index)] = zeros.digest
       }
-    case (.commit(let commit), .published): costs.published(commit)
+    case (.commit(let commit), .published):
+      costs.published(commit)
+      if let file = commit.fileID { bytes.published(file, at: commit.path, as: commit.merkleRoot) }
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
     case (.querySession(let session), .held(let digests, _, _, _, _, _)):
@@ -163,6 +170,9 @@ final class ClientChecks {
 
   /// A file has another content, or a user wants it: setbacks count from the beginning.
   func beginsAnew(_ file: FileID?) { if let file { costs.beginsAnew(file) } else { costs.beginAnew() } }
+
+  /// A file has other bytes or names, or a user has asked for it: whatever goes out of it may be needed.
+  func mayGoOutAnew(_ file: FileID) { bytes.beginsAnew(file) }
 
   func know(_ record: ResumeRecord) {
     deadlines.know(nonce: record.nonce, of: record.fileID)

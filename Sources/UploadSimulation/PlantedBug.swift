@@ -26,6 +26,12 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case retryWithoutDelay = "retry-without-delay"
   /// What was set back is tried again at once, as if that had been asked for.
   case retrySetbacks = "retry-setbacks"
+  /// What was published is sent as a whole again every few seconds, as if the server had forgotten it and a user had asked for it.
+  case resendPublished = "resend-published"
+  /// Pauses grow to two seconds and no further, where the server is one of tus.
+  case pausesStay = "pauses-stay"
+  /// What ends a file is asked for ever.
+  case triesWithoutEnd = "tries-without-end"
   /// Now and then a buffer does not come back.
   case leakBuffer = "leak-buffer"
   /// The receiver takes the announced digests for those of the bytes.
@@ -197,7 +203,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired,
-      .doubleChunk, .loseRecord, .endlessSessionName, .replaceOthers, .spin:
+      .doubleChunk, .loseRecord, .endlessSessionName, .replaceOthers, .resendPublished, .spin:
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
@@ -206,7 +212,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .forgetNames, .overlookPlainNames, .overlookPublications, .mistakeIdentities, .inheritLivingNames: .templates
     case .evictForOne, .evictUnshown, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
-    case .retrySetbacks: .liar
+    case .retrySetbacks, .triesWithoutEnd: .liar
+    case .pausesStay: .lyingTus
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
@@ -245,7 +252,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .ignoreMemory: .buffers
     case .leakBuffer, .loseCompletion: .leaks
     case .retryWithoutDelay: .pace
-    case .retrySetbacks: .cost
+    case .retrySetbacks, .resendPublished, .pausesStay, .triesWithoutEnd: .cost
     case .compressUnasked: .encoding
     case .forgetWords: .words
     case .forgetNames, .overlookPlainNames, .overlookPublications, .mistakeIdentities, .inheritLivingNames: .names

@@ -5,13 +5,16 @@ import UploadEngine
 ///
 /// - Note: `@unchecked Sendable` is sound because a simulation runs in one thread, and the pointer never changes.
 final class SimulatedBuffer: PinnedBytes, @unchecked Sendable {
+  /// What was read into it.
+  let order: ReadOrder
   let plainBytes: Int
   /// The bytes are one LZ4 block.
   let isCompressed: Bool
   private let memory: UnsafeMutableRawBufferPointer
   private let count: Int
 
-  init(_ plain: [UInt8], mayCompress: Bool) {
+  init(_ plain: [UInt8], of order: ReadOrder, mayCompress: Bool) {
+    self.order = order
     let block = mayCompress ? Self.compressed(plain) : nil
     let content = block ?? plain
     isCompressed = block != nil

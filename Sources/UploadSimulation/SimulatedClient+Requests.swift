@@ -43,7 +43,7 @@ extension SimulatedClient {
       if file.released?.intersects(range) == true {
         guard world.bug == .readHoles else { return readEnded(order, .failed(.released)) }
         let zeros = [UInt8](repeating: 0, count: order.byteCount)
-        buffers[order.id] = SimulatedBuffer(zeros, mayCompress: false)
+        buffers[order.id] = SimulatedBuffer(zeros, of: order, mayCompress: false)
         return readEnded(order, .success(digest(zeros, order)))
       }
       guard isStill || isTrusting, bytes.count == order.byteCount else { return readEnded(order, .changed) }
@@ -52,7 +52,7 @@ extension SimulatedClient {
       }
       file.readPieces[Int(order.offset)] = bytes
       let mayCompress = order.mayCompress || world.bug == .compressUnasked
-      buffers[order.id] = SimulatedBuffer(bytes, mayCompress: mayCompress)
+      buffers[order.id] = SimulatedBuffer(bytes, of: order, mayCompress: mayCompress)
       readEnded(order, .success(digest(bytes, order)))
     }
   }
@@ -145,7 +145,7 @@ extension SimulatedClient {
     names.used(by: order.order)
     publications.begin(order.id, step, from: order.order.publications.map(\.path))
     checkRetention(order.order)
-    checks.sent(order, attempts: { [self] in attempts(of: $0) })
+    checks.sent(order, carrying: carried(by: order.order), attempts: { [self] in attempts(of: $0) })
     if world.bug == .dawdle, case .commit = order.order {
       let life = life
       return world.time.after(.seconds(2)) { [self] in if self.life == life { start(order, step) } }
@@ -197,8 +197,26 @@ extension SimulatedClient {
     extraRequest += 1
     var extra = order
     extra.id = HTTPRequestID(extraRequest)
-    checks.sent(extra, attempts: { _ in 0 })
+    checks.sent(extra, carrying: carried(by: order.order), attempts: { _ in 0 })
     return extra
+  }
+
+  /// For each member of a request what it carries.
+  private func carried(by order: SendOrder) -> [CarriedBytes?] {
+    switch order {
+    case .chunk, .run: (order.chunks?.chunks ?? []).map { carried($0.read, as: nil) }
+    case .wholeFile(let whole): [carried(whole.read, as: whole)]
+    case .bundle(let files): files.map { carried($0.read, as: $0) }
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: []
+    }
+  }
+
+  private func carried(_ read: ReadID?, as whole: WholeFileOrder?) -> CarriedBytes? {
+    guard let read, let buffer = buffers[read] else { return nil }
+    let (file, start) = (buffer.order.file, Int(buffer.order.offset))
+    return CarriedBytes(
+      file: file, range: start..<(start + buffer.plainBytes), fileBytes: capture.file(file)?.bytes.count ?? 0,
+      publication: whole.map { CarriedBytes.Publication(path: $0.path, digest: $0.digest.sha256) })
   }
 
   private func start(_ order: RequestOrder, _ step: UploadStep) {
@@ -272,12 +290,25 @@ extension SimulatedClient {
     if world.bug == .ignoreEpochAtCommit, case .published(let receipt) = outcome { believe(receipt) }
     let isChunk = if case .chunk = order.order { outcome == .chunkStored } else { false }
     let again = isChunk && world.bug == .resendAcknowledged && world.random.happens(0.1) ? step(for: order.order) : nil
+    if world.bug == .resendPublished, case .published = outcome {
+      return forgetPublication(order)
+    }
     if order.id.value < 1 << 60 {
       apply {
         $0.requestCompleted(order.id, outcome: outcome, connection: HTTPConnectionFacts(), offers: offers, at: $1)
       }
     }
     if let again, isUp { start(extra(order), again) }
+  }
+
+  /// The planted mistake of `resendPublished`.
+  private func forgetPublication(_ order: RequestOrder) {
+    let life = life
+    let gone = StepOutcome.refused(StepFailure(.sessionGone, "nobody knows it"))
+    world.time.after(.seconds(3)) { [self] in
+      guard self.life == life else { return }
+      apply { $0.requestCompleted(order.id, outcome: gone, connection: HTTPConnectionFacts(), at: $1) }
+    }
   }
 
   /// The planted mistake of `ignoreEpochAtCommit`.

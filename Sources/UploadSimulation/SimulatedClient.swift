@@ -130,6 +130,8 @@ final class SimulatedClient: CopyHolder {
       for record in wiped { storage.wipe(record.fileID) }
       records.removeAll { $0.chunkBytes != limits.chunkBytes }
     }
+    if world.bug == .pausesStay, site.server == .tus { limits.timing.retryDelayMax = .seconds(2) }
+    if world.bug == .triesWithoutEnd { limits.timing.fileTries = .max }
     limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
     limits.rules.defaults.name = names.start(recalling: entries, publishedIn: publications.catalog)
     publications.start()
@@ -210,6 +212,7 @@ final class SimulatedClient: CopyHolder {
     if word == .publish, isHeldBack(id) { capture.want(id) }
     var outcome = FileWordOutcome.unknownFile
     checks.beginsAnew(id)
+    checks.mayGoOutAnew(id)
     apply { outcome = $0.obey(word, id, at: $1) }
     guard outcome == .obeyed else { return false }
     return journal?.recordNow(id) ?? false
@@ -242,6 +245,7 @@ final class SimulatedClient: CopyHolder {
   func handle(_ event: FileEvent) {
     world.trace("event: \(event.brief)")
     if case .changed(let snapshot) = event { checks.beginsAnew(snapshot.id) }
+    if let file = event.file { checks.mayGoOutAnew(file) }
     var former: FormerPublication?
     // What is not known to have been delivered would be known to have been published.
     let isOverlooked = world.bug == .deliverOlder
@@ -384,7 +388,10 @@ final class SimulatedClient: CopyHolder {
     case .measure(let id): journal?.measure(id)
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       let report = capture.growth(of: id, chunkBytes: chunkBytes, anew: anew)
-      if let report { world.trace("grown \(report.brief)") }
+      if let report {
+        world.trace("grown \(report.brief)")
+        checks.mayGoOutAnew(id)
+      }
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
     case .showStatus(let id): waits?.tell(id, self)
@@ -399,7 +406,8 @@ final class SimulatedClient: CopyHolder {
     switch report {
     case .stuck(let id, _): checks.stuck(id)
     case .straggling(let id, _): checks.straggles(id)
-    case .setBack(let id, _, let failure, let count) where world.bug != .retrySetbacks:
+    case .setBack(let id, _, let failure, let count)
+    where world.bug != .retrySetbacks && world.bug != .resendPublished:
       checks.setBack(id, failure, count: count)
     case .leftForTheEnd(let id, _, let failure, let count): checks.setBack(id, failure, count: count)
     case .setBack(let id, _, _, _):

@@ -231,7 +231,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
     .retrySetbacks, .forgetNames, .forgetIntents, .answerEarly, .answerLate, .evictForOne,
-    .announceLastKnown, .endFailedScan, .hideScanFailure, .verifyInMemory, .replaceOthers,
+    .announceLastKnown, .endFailedScan, .hideScanFailure, .verifyInMemory, .replaceOthers, .resendPublished,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))
