@@ -75,6 +75,9 @@ final class ClientChecks {
     }
   }
 
+  /// What was chosen is not there to be sent.
+  func couldNotBeSent(_ order: SendOrder) { deadlines.couldNotBeSent(order) }
+
   private func checkCount(_ order: SendOrder) {
     let bodies = inFlight.values.filter { $0.isBody }.count
     let controls = inFlight.values.filter { $0.isControl }.count

@@ -23,12 +23,16 @@ struct DeadlineChecks {
   private static let slack: Int64 = 2_500_000_000
   /// A request is slow at its file's end once it has had so long.
   private static let stragglerPatience: Int64 = 2_000_000_000
+  /// What cannot be sent is not there because its file has changed just then, which does not happen so often in a row.
+  private static let unsentMax = 10
 
   private unowned let world: World
   private unowned let network: SimulatedNetwork
   private var files: LookupTable<[UInt8], FileID> = [:]
   private var bodies: OrderedDictionary<HTTPRequestID, Body> = [:]
   private var failures: LookupTable<Place, Int> = [:]
+  /// How often in a row each was chosen and could not be sent.
+  private var unsent: LookupTable<Place, Int> = [:]
   /// When something of a file was acknowledged, or its first body went out.
   private var progress: LookupTable<FileID, Int64> = [:]
   /// When anything was acknowledged while more was under way, or the first body went out after nothing was; nil without one.
@@ -48,6 +52,7 @@ struct DeadlineChecks {
     files = [:]
     bodies = [:]
     failures = [:]
+    unsent = [:]
     progress = [:]
     acknowledgedAt = nil
     stillSince = [:]
@@ -67,6 +72,7 @@ struct DeadlineChecks {
   mutating func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
     if case .openSession(let opening) = order.order { files[opening.nonce] = opening.fileID }
     let places = places(of: order.order)
+    for place in places { unsent[place] = nil }
     for place in places where order.opensConnection || !order.order.isWatched { stillSince[place.file] = nil }
     for place in places where mustReconnect.remove(place.file) != nil && !order.opensConnection {
       world.fail(.reconnection, "\(place.file) is stuck and goes on over the connections that it has")
@@ -81,6 +87,15 @@ struct DeadlineChecks {
     }
     let attempts = places.map { max(failures[$0] ?? 0, attempts($0.file)) }.max() ?? 0
     bodies[order.id] = Body(file: first.file, place: first, sentAt: now, attempts: attempts)
+  }
+
+  mutating func couldNotBeSent(_ order: SendOrder) {
+    for place in places(of: order) {
+      unsent[place, default: 0] += 1
+      if let count = unsent[place], count > Self.unsentMax {
+        world.fail(.standstill, "what cannot be sent of \(place.file) is chosen for the \(count)th time in a row")
+      }
+    }
   }
 
   mutating func ended(_ order: RequestOrder, _ outcome: StepOutcome) {

@@ -30,6 +30,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case resendPublished = "resend-published"
   /// Pauses grow to two seconds and no further, where the server is one of tus.
   case pausesStay = "pauses-stay"
+  /// A file's first chunk is not there when it is to be sent, and is chosen again at once, for ever.
+  case chooseAgain = "choose-again"
   /// What ends a file is asked for ever.
   case triesWithoutEnd = "tries-without-end"
   /// Now and then a buffer does not come back.
@@ -203,7 +205,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired,
-      .doubleChunk, .loseRecord, .endlessSessionName, .replaceOthers, .resendPublished, .spin:
+      .doubleChunk, .loseRecord, .endlessSessionName, .replaceOthers, .resendPublished, .chooseAgain,
+      .spin:
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
@@ -264,7 +267,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .dropCancels, .pretendProgress: .deadline
     case .hideProgress: .patience
     case .keepConnections: .reconnection
-    case .pretendAdvance: .standstill
+    case .pretendAdvance, .chooseAgain: .standstill
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord: .progress

@@ -140,6 +140,7 @@ extension SimulatedClient {
     if world.bug == .stayAtFirstAddress { order.endpoint = .first }
     if world.bug == .keepConnections { order.opensConnection = false }
     guard let step = step(for: order.order) else {
+      checks.couldNotBeSent(order.order)
       return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
     }
     names.used(by: order.order)
@@ -323,6 +324,7 @@ extension SimulatedClient {
   }
 
   private func step(for order: SendOrder) -> UploadStep? {
+    if world.bug == .chooseAgain, order.chunks?.chunks.contains(where: { $0.index == 0 }) == true { return nil }
     switch order {
     case .prewarm: return .prewarm
     case .openSession(var opening):

@@ -232,6 +232,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
     .retrySetbacks, .forgetNames, .forgetIntents, .answerEarly, .answerLate, .evictForOne,
     .announceLastKnown, .endFailedScan, .hideScanFailure, .verifyInMemory, .replaceOthers, .resendPublished,
+    .chooseAgain,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))

@@ -89,6 +89,23 @@ import Testing
     // Several together are fewer requests.
     #expect((150...(filesPerRequest == 1 ? 225 : 285)).contains(chunks), "\(chunks) of 300 requests")
   }
+
+  /// The choice should know what can be sent. Where it does not (here a session has lost its name), the file would be chosen again at
+  /// once, for ever.
+  @Test func whatIsChosenAndNotSent_isPassedOver_andTheOthersHaveTheirTurn() {
+    var harness = ScheduleHarness()
+    harness.expectsNotSent = true
+    harness.handle(.scanEnded)
+    let (nameless, other) = (ImaginaryFile(1, "a.mov", size: 3500), ImaginaryFile(2, "b.mov", size: 3500))
+    for file in [nameless, other] {
+      harness.write(file)
+      harness.openSession()
+    }
+    harness.schedule.files[nameless.id]?.session?.id = nil
+    harness.answerReads()
+    #expect(!harness.chunkRequests.isEmpty)
+    #expect(harness.notSent == [RelativePath("a.mov")], "it is said once")
+  }
 }
 
 extension ScheduleHarness {
