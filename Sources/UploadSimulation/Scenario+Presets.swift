@@ -386,7 +386,9 @@ extension Scenario {
     $0.legitimateFailures = ["session-gone", "incomplete", "unexpected-answer"]
   }
 
+  /// Some seeds have names by templates, calls that wait, or a second place as well.
   static let everything = Scenario("everything") {
+    $0.additions = Addition.allCases
     $0.spoilNetwork(0.02)
     $0.spoilAnswers(0.01)
     $0.crash(perMinute: 2)

@@ -161,6 +161,8 @@ public struct Scenario: Hashable, Sendable {
   var damagedRecords = 0.0
   /// What may lie at the receiver until the faults end.
   var quotaBytes: UInt64?
+  /// What a seed may add to all this.
+  var additions: [Addition] = []
   /// Codes with which a file may have failed at the end, because somebody has to act.
   var legitimateFailures: LookupSet<String> = []
 

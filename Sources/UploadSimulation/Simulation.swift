@@ -44,7 +44,9 @@ public struct Simulation: Sendable {
 
   /// Runs it to its end or to the first violation.
   public func run() throws(DestinationError) -> Result {
-    let world = World(scenario: scenario, seed: seed, bug: bug, plan: plan, isTracing: isTracing)
+    let added = scenario.added(by: seed)
+    let world = World(scenario: scenario.with(added), seed: seed, bug: bug, plan: plan, isTracing: isTracing)
+    if !added.isEmpty { world.trace("with \(list: added.lazy.map { "\($0)" })") }
     let run = try SimulationRun(world)
     return run.toEnd()
   }

@@ -1,0 +1,22 @@
+import Testing
+
+@testable import UploadSimulation
+
+/// What comes to a scenario by chance of its seed.
+@Suite struct AdditionTests {
+  private static let scenario = Scenario.everything
+
+  @Test(arguments: Addition.allCases, 1..<4 as Range<UInt64>)
+  func everything_holds_withEachOfThem(_ addition: Addition, _ seed: UInt64) throws {
+    let simulation = Simulation(seed: seed, scenario: Self.scenario.with([addition]))
+    let violation = try simulation.run().violation
+    #expect(violation == nil, "everything with \(addition.word), seed \(seed)")
+  }
+
+  @Test func eachIsDrawn_andSeedsThatFoundSomethingAreWhatTheyWere() {
+    let drawn = (1..<200).flatMap { Self.scenario.added(by: $0) }
+    for addition in Addition.allCases { #expect(drawn.contains(addition), "\(addition.word)") }
+    let found = SimulationTests.found.filter { $0.scenario == Self.scenario.name }
+    for seed in found.map(\.seed) + [1, 2, 3] { #expect(Self.scenario.added(by: seed).isEmpty, "\(seed)") }
+  }
+}
