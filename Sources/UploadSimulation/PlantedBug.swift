@@ -194,6 +194,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// The receiver lets sessions expire that a client relies upon.
   case expireReliedUpon = "expire-relied-upon"
 
+  /// Nobody says how much of a request can have left the process, so that a server may have all of it.
+  case hideHandedOver = "hide-handed-over"
+
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
 
@@ -217,6 +220,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .answerEarly, .answerLate: .waiting
     case .retrySetbacks, .triesWithoutEnd: .liar
     case .pausesStay: .lyingTus
+    case .hideHandedOver: .jumpingTus
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
@@ -242,7 +246,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   public var invariant: Invariant {
     switch self {
     case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .believeChunkJournal,
-      .forgetDeadWriters, .readHoles, .announceLastKnown, .forgetUnreadMarks:
+      .forgetDeadWriters, .readHoles, .announceLastKnown, .forgetUnreadMarks, .hideHandedOver:
       .publication
     case .ignoreEpochAtCommit, .dropContentWillChange, .overlookHandEdits: .receipt
     case .deliverOlder: .older

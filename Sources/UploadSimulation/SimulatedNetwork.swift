@@ -317,7 +317,7 @@ final class SimulatedNetwork {
     flights[flight.id] = nil
     breakOff(flight)
     let sent = flight.hasArrived ? flight.request.body.byteCount : flight.body?.sent(at: world.time.nanoseconds) ?? 0
-    flight.request.sentBytes?.handOver(UInt64(sent))
+    if world.bug != .hideHandedOver { flight.request.sentBytes?.handOver(UInt64(sent)) }
     completion(result)
   }
 

@@ -28,6 +28,10 @@ struct DraftServer: ForeignProtocol {
 
   mutating func expire() { uploads = [:] }
 
+  func lengthBytes(of request: ForeignRequest) -> Int? {
+    uploads[String(request.path)]?.lengthBytes ?? request.number("upload-length")
+  }
+
   mutating func broke(_ request: ForeignRequest) {
     guard !request.body.isEmpty, request.field("content-digest") == nil else { return }
     // What has arrived stays, and an upload that breaks off is not complete.

@@ -12,6 +12,8 @@ protocol ForeignProtocol {
   mutating func answer(_ request: ForeignRequest) -> HTTPResponse
   /// A lie in the protocol's own words; nil where it has none about this request. `honest` is the answer to what was done, if it was.
   func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse?
+  /// How long the upload is to be that a request is about, where that is known.
+  func lengthBytes(of request: ForeignRequest) -> Int?
   /// A request whose connection broke; `request.body` is what had arrived.
   mutating func broke(_ request: ForeignRequest)
   /// Uploads that are not complete are forgotten.
@@ -21,6 +23,7 @@ protocol ForeignProtocol {
 
 extension ForeignProtocol {
   func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse? { nil }
+  func lengthBytes(of request: ForeignRequest) -> Int? { nil }
 }
 
 /// A content under a name.
@@ -71,7 +74,7 @@ final class ForeignServer: SimulatedPeer {
     }
 
     func arrive(_ bytes: [UInt8]) { server?.arrived(self, bytes) }
-    func breakOff(after arrived: [UInt8]) { server?.broke(self) }
+    func breakOff(after arrived: [UInt8]) { server?.broke(self, after: arrived) }
   }
 
   private unowned let world: World
@@ -81,6 +84,8 @@ final class ForeignServer: SimulatedPeer {
   private var published: LookupTable<String, [UInt8]> = [:]
   private var waiting: OrderedDictionary<Int, Exchange> = [:]
   private var exchangeCount = 0
+  /// How far each upload can have been sent at most.
+  private var sentMax: LookupTable<String, Int> = [:]
   private(set) var isUp = false
 
   init(_ world: World, _ site: Site, _ model: any ForeignProtocol) {
@@ -89,7 +94,8 @@ final class ForeignServer: SimulatedPeer {
     self.model = model
     let mayBeHonest = world.oracles.count > 1
     let lies = world.scenario.isLiar && !(mayBeHonest && world.random.happens(0.5))
-    let choice = world.scenario.liesInOwnWords ? ServerLie.ofProtocol : ServerLie.general
+    let words = world.scenario.liesInOwnWords ? ServerLie.ofProtocol : ServerLie.general
+    let choice = world.scenario.jumpsWhereItBreaks ? [.jumps] : words
     lie = lies ? choice.randomElement(using: &world.random) : nil
     site.oracle.look = { [unowned self] in shown($0) }
     if let lie { world.trace("server: lies by \(lie)") }
@@ -113,6 +119,7 @@ final class ForeignServer: SimulatedPeer {
     world.trace("server: crashes")
     isUp = false
     let lost = Array(waiting.values)
+    for exchange in lost { noteSent(ForeignRequest(wire: exchange.request, body: exchange.content)) }
     waiting = [:]
     // The caller may be in the middle of a request.
     world.time.after(.microseconds(10)) { for exchange in lost { exchange.end(nil) } }
@@ -145,16 +152,40 @@ final class ForeignServer: SimulatedPeer {
   private func arrived(_ exchange: Exchange, _ bytes: [UInt8]) {
     guard waiting.removeValue(forKey: exchange.id) != nil else { return }
     let request = ForeignRequest(wire: exchange.request, body: bytes)
+    noteSent(request)
     exchange.end(respond(to: request))
   }
 
-  private func broke(_ exchange: Exchange) {
+  private func broke(_ exchange: Exchange, after arrived: [UInt8]) {
     guard waiting.removeValue(forKey: exchange.id) != nil else { return }
     var request = ForeignRequest(wire: exchange.request, body: exchange.content)
-    request.body.removeLast(request.body.isEmpty ? 0 : Int.random(in: 1...request.body.count, using: &world.random))
+    if lie == .jumps, !world.isHealed, request.method == "PATCH" {
+      request.body = padded(request, after: arrived)
+    } else {
+      request.body.removeLast(request.body.isEmpty ? 0 : Int.random(in: 1...request.body.count, using: &world.random))
+    }
     model.broke(request)
     publish()
     exchange.end(nil)
+  }
+
+  /// What has arrived of a request, and zeros to behind all that was ever sent of its upload: where zeros have taken the place of bytes that
+  /// were sent once and lost, nothing could tell.
+  private func padded(_ request: ForeignRequest, after arrived: [UInt8]) -> [UInt8] {
+    noteSent(ForeignRequest(wire: request.wire, body: arrived))
+    let start = request.number("upload-offset") ?? 0
+    // An upload that has its length is complete, and published by that.
+    let end = min(request.body.count, model.lengthBytes(of: request).map { $0 - start - 1 } ?? .max)
+    let least = sentMax[String(request.path), default: 0] - start + 1
+    guard least <= end else { return Array(arrived.prefix(max(0, end))) }
+    let count = Int.random(in: least...end, using: &world.random)
+    world.trace("server: has \(count) bytes from \(start) on, of which \(arrived.count) were sent")
+    return arrived + [UInt8](repeating: 0, count: count - arrived.count)
+  }
+
+  private func noteSent(_ request: ForeignRequest) {
+    guard let offset = request.number("upload-offset") else { return }
+    sentMax[String(request.path)] = max(sentMax[String(request.path)] ?? 0, offset + request.body.count)
   }
 
   private func respond(to request: ForeignRequest) -> HTTPResponse {
@@ -162,7 +193,8 @@ final class ForeignServer: SimulatedPeer {
     // Some act and deny it, others do not act at all.
     let isAfterwards = lie.isOfAnswer || world.random.happens(0.3)
     if world.scenario.liesInOwnWords { return respond(to: request, by: lie, isAfterwards: isAfterwards) }
-    let answer = lie.answer(to: request, isAfterwards ? act(on: request) : nil, &world.random)
+    let honest = isAfterwards ? act(on: request) : nil
+    let answer = lie.answer(to: request, honest, lengthBytes: model.lengthBytes(of: request), &world.random)
     world.trace("server: lies with \(answer.status)")
     return answer
   }

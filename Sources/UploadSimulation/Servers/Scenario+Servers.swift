@@ -22,9 +22,13 @@ extension Scenario {
     for code in ["tag-mismatch", "session-damaged", "request-too-large"] { $0.legitimateFailures.insert(code) }
   }
 
+  /// Uploads that go further than was sent of them.
+  static let jumpingTus = Scenario("jumping-tus") { $0.useJumper(.tus) }
+  static let jumpingDraft = Scenario("jumping-draft") { $0.useJumper(.draft) }
+
   static let servers = [
     tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm, lyingTusWords, lyingDraftWords, lyingS3Words,
-    lyingWords,
+    lyingWords, jumpingTus, jumpingDraft,
   ]
 
   /// What somebody has to act upon after such a server.
@@ -54,5 +58,12 @@ extension Scenario {
     liesInOwnWords = inOwnWords
     seconds = 30...200
     legitimateFailures = Self.legitimateFailuresOfLiars
+  }
+  /// The client lives on: of what an earlier run has sent it knows nothing, and has to believe the server (docs/destinations.md, DE60b).
+  private mutating func useJumper(_ server: ServerKind) {
+    useLiar(server)
+    jumpsWhereItBreaks = true
+    (clientCrashes, clientStops, crashesInEffects, handEdits) = (0, 0, 0, 0)
+    lostRequests = 0.1
   }
 }

@@ -2,7 +2,8 @@ import UploadEngine
 
 /// What a server says again and again in the words of its protocol although it is not so, until the faults end.
 ///
-/// None of them says of a file that it is there although it is not: that cannot be found out.
+/// None of them says of a file that it is there although it is not, which cannot be found out; but one has zeros in place of bytes that were
+/// never sent.
 enum ServerLie: String, CaseIterable, TraceWord {
   /// Offsets that are anything, fall, or jump.
   case offsets
@@ -30,10 +31,12 @@ enum ServerLie: String, CaseIterable, TraceWord {
   case failsAtTheEnd
   /// Parts are called otherwise than they are; an upload goes further than it can.
   case misnames
+  /// Where a request breaks off, an upload goes further than was sent, in zeros.
+  case jumps
 
   /// What needs the protocol's own words.
   static let ofProtocol: [ServerLie] = [.deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames]
-  static let general = allCases.filter { !ofProtocol.contains($0) }
+  static let general = allCases.filter { !ofProtocol.contains($0) && $0 != .jumps }
 
   var word: String { rawValue }
 
@@ -48,19 +51,19 @@ enum ServerLie: String, CaseIterable, TraceWord {
     case .fails, .busy, .pauses: return hasBody
     case .notFound, .gone, .conflict, .locked, .damaged, .page, .nonsense: return random.happens(hasBody ? 0.7 : 0.2)
     case .deniesTheEnd: return request.method != "GET" && random.happens(0.5)
-    case .expires: return false
+    case .expires, .jumps: return false
     case .deniesUpload: return random.happens(0.25)
     case .deniesUploads, .deniesParts, .failsAtTheEnd: return true
     case .misnames: return random.happens(0.7)
     }
   }
 
-  /// `honest` is the answer to what was done, if it was.
+  /// `honest` is the answer to what was done, if it was; `lengthBytes` how long the upload is to be that it is about.
   func answer(
-    to request: ForeignRequest, _ honest: HTTPResponse?, _ random: inout SeededGenerator
+    to request: ForeignRequest, _ honest: HTTPResponse?, lengthBytes: Int?, _ random: inout SeededGenerator
   ) -> HTTPResponse {
     switch self {
-    case .offsets: honest.map { twisted($0, request, &random) } ?? HTTPResponse(status: 409)
+    case .offsets: honest.map { twisted($0, lengthBytes, &random) } ?? HTTPResponse(status: 409)
     case .notFound: HTTPResponse(status: 404)
     case .gone: HTTPResponse(status: 410)
     case .conflict: HTTPResponse(status: 409)
@@ -84,21 +87,21 @@ enum ServerLie: String, CaseIterable, TraceWord {
     case .deniesTheEnd: HTTPResponse(status: [404, 502, 500].randomElement(using: &random) ?? 404)
     case .endless: honest.map(endless) ?? HTTPResponse(status: 500)
     // Where the protocol has no words for it, that is no lie.
-    case .expires, .deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames:
+    case .expires, .deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames, .jumps:
       honest ?? HTTPResponse(status: 500)
     }
   }
 
   /// With another offset, but never with that of a complete upload.
   private func twisted(
-    _ response: HTTPResponse, _ request: ForeignRequest, _ random: inout SeededGenerator
+    _ response: HTTPResponse, _ lengthBytes: Int?, _ random: inout SeededGenerator
   ) -> HTTPResponse {
     guard let place = response.headers.firstIndex(where: { $0.name == "upload-offset" }),
       let offset = Int(response.headers[place].value)
     else { return response }
-    let length = response.header("upload-length").flatMap { Int($0) }
+    let length = response.header("upload-length").flatMap { Int($0) } ?? lengthBytes
     let other = [0, offset / 2, offset + 1, offset + 64, offset * 3, Int.max / 2].randomElement(using: &random) ?? 0
-    // How long the upload is to be is not said with every answer; then an offset only falls.
+    // How long the upload is to be is not known of each; then an offset only falls.
     guard other < length ?? offset else { return response }
     var response = response
     response.headers[place] = HTTPHeader("upload-offset", "\(other)")

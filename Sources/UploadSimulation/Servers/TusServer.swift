@@ -43,6 +43,10 @@ struct TusServer: ForeignProtocol {
 
   mutating func expire() { uploads.removeAll { !$0.value.isPublished } }
 
+  func lengthBytes(of request: ForeignRequest) -> Int? {
+    uploads[String(request.path)]?.lengthBytes ?? request.number("upload-length")
+  }
+
   mutating func broke(_ request: ForeignRequest) {
     guard request.method == "PATCH" || request.method == "POST" && knows("creation-with-upload"),
       !request.body.isEmpty, request.field("upload-checksum") == nil
