@@ -571,6 +571,20 @@ private typealias Draft = ResumableFixture
     #expect(gone.failure?.kind == .unexpectedAnswer, "a new upload is begun")
   }
 
+  /// Regression (issue 14, G6): where a small file was gone on with by another attempt, any offset was believed.
+  @Test(.promises("DE60b"), arguments: [2, 3, 9]) func whatWasNotSentOfASmallFile_isNotThere(said: Int) throws {
+    let destination = try Draft.destination { $0.unclear = .hold }
+    let (begun, _) = Draft.run(
+      .sendWholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Draft.created(), Fixture.answer(503)])
+    try #require(begun.map(\.method) == [.options, .post, .patch])
+    begun[2].sentBytes?.handOver(2)
+    let isThere = said == 2
+    let (requests, outcome) = Draft.run(
+      .sendWholeFile(Fixture.wholeFile()), destination, [Draft.at(said)] + (isThere ? [Draft.done()] : []))
+    #expect(requests.map(\.method) == (isThere ? [.head, .patch] : [.head]))
+    #expect(isThere || outcome.failure?.kind == .unexpectedAnswer, "a new upload is begun")
+  }
+
   @Test(.promises("DE70"), arguments: [422, 500])
   func contentThatIsNotTaken_failsForGood_andItsUploadIsEnded(status: Int) throws {
     let destination = try Draft.destination()

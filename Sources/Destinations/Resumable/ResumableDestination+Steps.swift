@@ -401,6 +401,8 @@ extension ResumableDestination {
     guard look.isSuccess else { return .ended(.refused(look.failure())) }
     if look.contradictsItself(lengthBytes: size) { return .ended(contradiction()) }
     guard let offset = look.offset else { return .ended(.refused(look.failureWithoutOffset)) }
+    // As of a chunk: what was not sent is not there.
+    guard memory.uploads.canReach(upload, to: offset) else { return ended(.ended(gone()), sending) }
     if look.isComplete == true {
       return ended(published(upload, receipt(address.url(of: upload).url, sending, look.response)), sending)
     }
