@@ -27,13 +27,17 @@ def mount(new_mount, receiver, spool):
         receiver, "--reserve", "8MB", "--chunk-size", "1MiB", "--rule", "**/*.mov when-full=release", spool=spool)
 
 
+def block(number, seed=0):
+    return hashlib.shake_256(f"{seed} {number}".encode()).digest(CHUNK)
+
+
 def record(file, chunks, seed=0):
     """Writes incompressible chunks, each different; the digest of all."""
     digest = hashlib.sha256()
     for number in range(chunks):
-        block = hashlib.shake_256(f"{seed} {number}".encode()).digest(CHUNK)
-        digest.update(block)
-        view = memoryview(block)
+        content = block(number, seed)
+        digest.update(content)
+        view = memoryview(content)
         while view:
             view = view[file.write(view):]
     return digest.hexdigest()
@@ -147,6 +151,52 @@ def test_a_server_that_forgets_what_was_given_up_is_told_on(mount, receiver, spo
     assert failure["code"] == "released-part-lost" and "no longer holds" in failure["message"]
     assert receiver.published() == {}
     assert (spool / "captures" / "take.mov").exists()
+
+
+@pytest.mark.promises("S72c", "S72e", "S72i")
+@pytest.mark.parametrize("lacks", ["parts", "later bytes", "parts and the record"])
+def test_a_receiver_that_was_restored_from_an_older_copy_publishes_nothing(mount, receiver, spool, folder, lacks):
+    """The copy lacks what was given up after it was made, or has what a part was before it was written again. With the right copy of the
+    receiver the upload goes on."""
+    older, right = folder / "older", folder / "right"
+    chunks = 30 if lacks == "later bytes" else 100
+    with open(mount.root / "take.mov", "wb+", buffering=0) as file:
+        record(file, chunks)
+        wait_until(lambda: mount.status("take.mov")["bytes"]["acknowledged"] >= 20 * CHUNK, "the receiver has some of it")
+        receiver.stop()
+        shutil.copytree(receiver.root, older, symlinks=True)
+        receiver.start()
+        anew = [2, 3] if lacks == "later bytes" else []
+        for number in anew:
+            os.pwrite(file.fileno(), block(number, seed=2), number * CHUNK)
+        record(file, 100, seed=1)
+        receiver.kill()
+    content = [block(number, seed=2 if number in anew else 0) for number in range(chunks)]
+    content += [block(number, seed=1) for number in range(100)]
+    mount.kill()
+    assert given_up(spool, "take.mov") > 40 * CHUNK
+    receiver.root.rename(right)
+    older.rename(receiver.root)
+    if lacks == "parts and the record":
+        shutil.rmtree(spool / ".state" / "resume")
+    receiver.start()
+    for _ in range(2):
+        mount.start()
+        for _ in range(2):
+            assert mount.wait_for("take.mov", "failed")["last_error"]["code"] == "released-part-lost"
+            assert receiver.published() == {}
+            mount.say("retry", "take.mov")
+        mount.wait_for("take.mov", "failed")
+        mount.kill()
+    mount.start()
+    assert mount.wait_for("take.mov", "failed")["last_error"]["code"] == "released-part-lost"
+    receiver.stop()
+    receiver.root.rename(older)
+    right.rename(receiver.root)
+    receiver.start()
+    mount.say("retry", "take.mov")
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == hashlib.sha256(b"".join(content)).hexdigest()
 
 
 def killed(mount, receiver, chunks):

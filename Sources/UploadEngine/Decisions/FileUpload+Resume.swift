@@ -25,7 +25,9 @@ extension FileUpload {
       expiresAtSeconds: session.expiresAtSeconds, owner: session.owner, acknowledged: [], merkle: commitment.merkle,
       chainTip: commitment.chainTip, contiguousCount: commitment.contiguousCount, estimator: estimator)
     if changes == nil {
-      record.acknowledged = held.acknowledged.sorted().map {
+      // Of what was given up here a server that was restored from an older copy may have older bytes.
+      let known = lacksParts ? held.everAcknowledged : held.acknowledged
+      record.acknowledged = known.sorted().map {
         .init(index: $0.key, digest: $0.value, token: held.token(of: $0.key))
       }
     }

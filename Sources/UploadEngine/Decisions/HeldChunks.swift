@@ -31,8 +31,9 @@ final class HeldChunks: @unchecked Sendable {
   private(set) var acknowledged: LookupTable<Int, ChunkDigest> = [:]
   /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
   private var reported: LookupTable<Int, [UInt8]> = [:]
-  /// Where the server said that it holds other bytes than it had acknowledged.
-  private var contradicted: LookupSet<Int> = []
+  /// What the server had acknowledged and has no more, or has other bytes in its place, since it was asked. Where the file has given it up
+  /// nothing but these bytes may stand for it.
+  private var lost: LookupTable<Int, ChunkDigest> = [:]
   /// By what the server knows its chunks, where it gives them names.
   private var tokens: LookupTable<Int, String> = [:]
   /// Nil until it is asked for, and after a chunk was replaced or taken out: neither can be undone in a tree or a chain.
@@ -63,8 +64,15 @@ final class HeldChunks: @unchecked Sendable {
   /// What the server said when it was asked that it holds at a place. Its CRC32C is not known.
   /// Nil where it contradicts what it had acknowledged.
   func reportedDigest(of index: Int) -> ChunkDigest? {
-    guard !contradicted.contains(index) else { return nil }
+    guard lost[index] == nil else { return nil }
     return reported[index].map { ChunkDigest(sha256: $0, crc32c: 0) }
+  }
+
+  /// What is acknowledged, and what was and is lost: a later run is to know that older bytes in its place are not the file's.
+  var everAcknowledged: LookupTable<Int, ChunkDigest> {
+    var known = acknowledged
+    for (index, digest) in lost.sorted() { known[index] = digest }
+    return known
   }
 
   /// The name by which the server knows a chunk.
@@ -83,6 +91,7 @@ final class HeldChunks: @unchecked Sendable {
   /// Without a token, the one that is known stays.
   func acknowledge(_ digest: ChunkDigest, at index: Int, token: String? = nil) {
     let known = acknowledged.updateValue(digest, forKey: index)
+    lost[index] = nil
     let isRenamed = token != nil && token != tokens[index]
     if let token { tokens[index] = token }
     guard known != digest else {
@@ -93,15 +102,15 @@ final class HeldChunks: @unchecked Sendable {
     noteChange(of: index)
   }
 
-  /// The server's own word replaces whatever was believed. What it names by the token that it gave for it is what it took.
+  /// The server's own word replaces whatever was believed. What it names by the token that it gave for it is what it took. What it had
+  /// lost and has again, because the right copy of it was restored, counts again.
   func replace(with digests: LookupTable<Int, [UInt8]>, tokens: LookupTable<Int, String> = [:]) {
-    for (index, digest) in acknowledged.sorted() where digests[index].map({ $0 != digest.sha256 }) ?? false {
-      contradicted.insert(index)
-    }
-    acknowledged = acknowledged.filter { index, digest in
+    let known = everAcknowledged
+    acknowledged = known.filter { index, digest in
       if let sha256 = digests[index] { return sha256 == digest.sha256 }
       return tokens[index].map { $0 == self.tokens[index] } ?? false
     }
+    lost = known.filter { index, _ in acknowledged[index] == nil }
     reported = digests
     self.tokens = tokens
     commitment = nil
@@ -114,19 +123,35 @@ final class HeldChunks: @unchecked Sendable {
     reported[index] = digest.sha256
   }
 
-  /// The server still holds what it acknowledged, and the file has, or may have, other bytes there. True when it was acknowledged.
+  /// The server still holds what it acknowledged, or has lost it, and the file has, or may have, other bytes there. True when it was
+  /// acknowledged.
   @discardableResult
   func isOutdated(_ index: Int) -> Bool {
-    guard let digest = acknowledged.removeValue(forKey: index) else { return false }
+    let wasLost = lost.removeValue(forKey: index) != nil
+    guard let digest = acknowledged.removeValue(forKey: index) else {
+      if wasLost { noteChange(of: index) }
+      return wasLost
+    }
     reported[index] = digest.sha256
     commitment = nil
     noteChange(of: index)
     return true
   }
 
+  /// The server has said that it lacks it.
+  func lose(_ index: Int) {
+    let digest = acknowledged[index]
+    remove(index)
+    guard let digest else { return }
+    lost[index] = digest
+    // A record of changes would leave it out.
+    forgetChanges()
+  }
+
   func remove(_ index: Int) {
     reported[index] = nil
     tokens[index] = nil
+    lost[index] = nil
     guard acknowledged.removeValue(forKey: index) != nil else { return }
     commitment = nil
     noteChange(of: index)

@@ -60,7 +60,7 @@ extension UploadSchedule {
     transfer.commitsOnlyWhenDone = true
     var denied = 0
     for index in missing where transfer.deny(index) {
-      file.session?.held.remove(index)
+      file.session?.held.lose(index)
       denied += 1
     }
     files[file.id] = file

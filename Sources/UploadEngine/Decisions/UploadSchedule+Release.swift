@@ -177,6 +177,8 @@ extension UploadSchedule {
     }
     transfer.set(.pending, at: index)
     if case .published(let receipt)? = file.session?.state { return publishedOtherwise(id, as: receipt, at: now) }
+    // The server may have been restored from an older copy, and have the right one again when the next try asks it.
+    if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
     failForGood(id, releasedPartMissing(of: file, at: now), at: now)
   }
 

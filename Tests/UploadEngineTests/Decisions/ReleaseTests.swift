@@ -200,9 +200,21 @@ import Testing
   }
 
   private func answerWithAll(_ harness: inout ScheduleHarness, _ file: ImaginaryFile) {
-    let held = LookupTable(
+    answer(&harness, file)
+    harness.succeed()
+    harness.record()
+  }
+
+  /// The server says what it holds, and the spool what it no longer has. False when the server was not asked.
+  @discardableResult
+  private func answer(
+    _ harness: inout ScheduleHarness, _ file: ImaginaryFile,
+    but restore: (inout LookupTable<Int, [UInt8]>) -> Void = { _ in }
+  ) -> Bool {
+    var held = LookupTable(
       (0..<8).map { ($0, ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($0) * 1000).sha256) })
-    harness.answer(.held(digests: held, chunkBytes: 1000)) { $0.isQuery }
+    restore(&held)
+    let order = harness.answer(.held(digests: held, chunkBytes: 1000)) { $0.isQuery }
     while !harness.reads.isEmpty {
       let order = harness.reads.removeFirst()
       let isGone = (1...3).contains(Int(order.offset) / ScheduleHarness.chunkBytes)
@@ -210,8 +222,7 @@ import Testing
         $0.chunkRead(order.id, result: isGone ? .failed(.released) : .success(ScheduleHarness.digest(order)), at: $1)
       }
     }
-    harness.succeed()
-    harness.record()
+    return order != nil
   }
 
   /// Regression (DS29, PR1): restarted with another chunk size, by a clock that is years off.
@@ -247,6 +258,40 @@ import Testing
     #expect(!harness.others.contains(.removeResume(file.id)) && !harness.others.contains(.saveResume(file.id)))
     #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
     harness.apply { $0.retry(file.id, at: $1) }
+    answerWithAll(&harness, file)
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// What a restored receiver has in the place of a part that was given up: nothing, or what the part was before it was written again.
+  enum Restored: Sendable, CaseIterable { case without, older }
+
+  @Test(
+    "Regression: a server that was restored from an older copy was not asked again at a retry, and at the second start its older part was taken for the file's",
+    .promises("S72c", "S72e", "S72i"), arguments: Restored.allCases)
+  func aRestoredServerThatHasLessOrOlderParts_endsAndPublishesNothing(restored: Restored) throws {
+    var (harness, file) = found(Self.here, by: Self.here)
+    var record = try #require(harness.schedule.resumeSnapshot(of: file.id, since: nil)?.record)
+    file.snapshot.pointer = SessionPointer(
+      chunkBytes: 1000, sessionID: record.sessionID, nonce: record.nonce, address: Self.here.address,
+      credentialMark: Self.here.credentialMark)
+    for start in 1...3 {
+      harness = ScheduleHarness(limits: Self.limits, records: [record], owner: Self.here)
+      harness.handle(file.found)
+      harness.handle(.scanEnded)
+      for attempt in 1...2 {
+        let asked = answer(&harness, file) {
+          $0[2] = restored == .older ? ScheduleHarness.digest(file: file.id, epoch: 9, offset: 2000).sha256 : nil
+        }
+        #expect(asked, "start \(start), try \(attempt)")
+        let status = try #require(harness.status(file.id))
+        #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
+        #expect(harness.commits.isEmpty && !harness.others.contains(.removeResume(file.id)))
+        #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
+        harness.apply { $0.retry(file.id, at: $1) }
+      }
+      record = try #require(harness.schedule.resumeSnapshot(of: file.id, since: nil)?.record)
+    }
+    // The right copy of the server is restored.
     answerWithAll(&harness, file)
     #expect(harness.state(file.id) == .complete)
   }
