@@ -88,13 +88,9 @@ struct Startup {
     warnIfReadable(file)
     let bytes = try read(file, .tokenFileUnusable, "token file")
     do throws(TokenFileError) {
-      let credentials = try TokenFile.parse(String(decoding: bytes, as: UTF8.self), base: command.root)
-      let count = credentials.count { credential in
-        ([credential.token ?? ""] + credential.otherTokens).contains { $0.utf8.contains(UInt8(ascii: "#")) }
-      }
-      if count > 0 {
-        logger.warning("\(file): the tokens of \(count) lines have a # in them, where earlier versions cut them off")
-      }
+      let text = String(decoding: bytes, as: UTF8.self)
+      let credentials = try TokenFile.parse(text, base: command.root)
+      for warning in TokenFile.warnings(of: text, credentials) { logger.warning("\(file): \(warning)") }
       return credentials
     } catch {
       throw StartFailure(.tokenFileUnusable, "\(file): \(error).")
@@ -109,6 +105,12 @@ struct Startup {
       throw StartFailure(.tokenFileUnusable, "\(file): expected one token, of printable ASCII.")
     }
     let token = String(words[0])
+    guard TokenFile.isLongEnough(token) else {
+      throw StartFailure(
+        .tokenFileUnusable,
+        "\(file): a token of fewer than \(TokenFile.tokenBytesMin) characters: it may have been cut off, and would be "
+          + "guessed; make one with: openssl rand -hex 32.")
+    }
     guard !credentials.contains(where: { ([$0.token] + $0.otherTokens + $0.formerTokens).contains(token) }) else {
       throw StartFailure(.tokenFileUnusable, "\(file): this token may upload; the operator's is one of its own.")
     }

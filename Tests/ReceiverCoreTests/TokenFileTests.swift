@@ -3,13 +3,14 @@ import Testing
 
 @Suite struct TokenFileTests {
   @Test func tokenFile_isReadWithCommentsAndQuotas() throws {
-    let text = "# who\n\nscanner  tok-1\n/srv/audio tok-2 quota=1000 # ten minutes\n\tlab/a\ttok-3 quota=50MB\r\n"
+    let text =
+      "# who\n\nscanner  token-no-1\n/srv/audio token-no-2 quota=1000 # ten minutes\n\tlab/a\ttoken-no-3 quota=50MB\r\n"
     let credentials = try TokenFile.parse(text, base: "/root")
     #expect(
       credentials == [
-        Credential(token: "tok-1", root: "/root/scanner"),
-        Credential(token: "tok-2", root: "/srv/audio", quotaBytes: 1000),
-        Credential(token: "tok-3", root: "/root/lab/a", quotaBytes: 50_000_000),
+        Credential(token: "token-no-1", root: "/root/scanner"),
+        Credential(token: "token-no-2", root: "/srv/audio", quotaBytes: 1000),
+        Credential(token: "token-no-3", root: "/root/lab/a", quotaBytes: 50_000_000),
       ])
   }
 
@@ -17,28 +18,32 @@ import Testing
     "Regression (NM9): a token was cut at its `#`, and let in what was shorter; the folder of the receiver's key was a root"
   )
   func aTokenWithANumberSign_isWhole_andNobodyPublishesBesideTheKey() throws {
-    let credentials = try TokenFile.parse("a o2Xk#9f also=x#y # was=no\n.developments tok#\n#b tok", base: "/root")
+    let credentials = try TokenFile.parse(
+      "a o2Xk#9fQ also=abcdef#y # was=no\n.developments a-token#\n#b tok", base: "/root")
     #expect(
       credentials == [
-        Credential(token: "o2Xk#9f", otherTokens: ["x#y"], root: "/root/a"),
-        Credential(token: "tok#", root: "/root/.developments"),
+        Credential(token: "o2Xk#9fQ", otherTokens: ["abcdef#y"], root: "/root/a"),
+        Credential(token: "a-token#", root: "/root/.developments"),
       ])
     for root in [".development", "./.development/x", "/root/.development", "/root//.development/"] {
-      let error = #expect(throws: TokenFileError.self) { _ = try TokenFile.parse("a ok\n\(root) tok", base: "/root/") }
+      let error = #expect(throws: TokenFileError.self) {
+        _ = try TokenFile.parse("a tok-tok-\n\(root) tok-tok-", base: "/root/")
+      }
       #expect(error?.line == 2 && error?.reason.contains("key") == true)
     }
   }
 
   @Test("Regression (PR19): a line names one user with the tokens that it has and had")
   func line_namesOneUserWithSeveralTokens() throws {
-    let credentials = try TokenFile.parse("a new also=second was=old quota=7 was=older", base: "/root")
+    let credentials = try TokenFile.parse("a token-new also=token-second was=old quota=7 was=older", base: "/root")
     #expect(
       credentials == [
         Credential(
-          token: "new", otherTokens: ["second"], formerTokens: ["old", "older"], root: "/root/a", quotaBytes: 7)
+          token: "token-new", otherTokens: ["token-second"], formerTokens: ["old", "older"], root: "/root/a",
+          quotaBytes: 7)
       ])
     let table = CredentialTable(credentials)
-    for token in ["new", "second"] {
+    for token in ["token-new", "token-second"] {
       #expect(table.credential(authorization: "Bearer \(token)") == credentials[0].id)
     }
     for token in ["old", "older"] { #expect(table.credential(authorization: "Bearer \(token)") == nil) }
@@ -46,17 +51,39 @@ import Testing
 
   @Test(
     arguments: [
-      ("a tok also=", 1), ("a tok was=tok", 1), ("a tok also=x\nb x", 2), ("a tok quota=1 quota=2", 1),
-      ("scanner", 1), ("\nscanner tok extra more", 2), ("../x tok", 1), ("a/../../x tok", 1), ("a/../\u{301}x tok", 1),
-      ("a\u{0}b tok", 1),
-      ("a tok quota=many", 1),
-      ("a tok limit=3", 1), ("a tok\nb tok", 2), ("a t\u{e9}k", 1), ("# nothing\n", 0), ("", 0),
+      ("a tok-tok- also=", 1), ("a tok-tok- was=tok-tok-", 1), ("a tok-tok- also=tok+tok+\nb tok+tok+", 2),
+      ("a tok-tok- quota=1 quota=2", 1), ("a tok-tok-\nb tok-tok", 2), ("a tok-tok- also=x", 1),
+      ("scanner", 1), ("\nscanner tok-tok- extra more", 2), ("../x tok-tok-", 1), ("a/../../x tok-tok-", 1),
+      ("a/../\u{301}x tok-tok-", 1),
+      ("a\u{0}b tok-tok-", 1),
+      ("a tok-tok- quota=many", 1),
+      ("a tok-tok- limit=3", 1), ("a tok-tok-\nb tok-tok-", 2), ("a tok-t\u{e9}k-tok", 1), ("# nothing\n", 0), ("", 0),
     ])
   func wrongTokenFile_namesTheLineAndNoToken(text: String, line: Int) {
     #expect {
       _ = try TokenFile.parse(text, base: "/root")
     } throws: { error in
-      (error as? TokenFileError)?.line == line && !"\(error)".contains("tok ")
+      (error as? TokenFileError)?.line == line && !"\(error)".contains("tok-")
     }
+  }
+
+  @Test(
+    "Regression (ID15): a file that was cut in the middle of a token let in what was left of it, were it one byte",
+    arguments: 1...70)
+  func aFileThatWasCutInAToken_isRefusedOrWarnedOf(bytes: Int) throws {
+    let whole = "files " + String(repeating: "0123456789abcdef", count: 4) + "\n"
+    let text = String(whole.prefix(bytes))
+    guard bytes >= "files 01234567".count else {
+      #expect(throws: TokenFileError.self) { _ = try TokenFile.parse(text, base: "/root") }
+      return
+    }
+    let warnings = TokenFile.warnings(of: text, try TokenFile.parse(text, base: "/root"))
+    #expect(warnings.contains { $0.contains("no end") } == (bytes <= whole.count - 1))
+    #expect(warnings.contains { $0.contains("fewer than 32") } == (bytes < "files ".count + 32))
+  }
+
+  @Test func aShortTokenOfBefore_canBeExchanged() throws {
+    let text = "files \(String(repeating: "a", count: 32)) was=x\n"
+    #expect(TokenFile.warnings(of: text, try TokenFile.parse(text, base: "/root")).isEmpty)
   }
 }

@@ -368,6 +368,8 @@ import Testing
     // Regression (PR16c): it was cut.
     folder.write(Array("files a-good-token\n".utf8) + [UInt8](repeating: 0x23, count: 1_048_558), to: "long-tokens")
     folder.write(Array("a-good-token\n".utf8), to: "same-token")
+    folder.write(Array("files a-good-token\nmore a-good-\n".utf8), to: "cut-tokens")
+    folder.write(Array("a-good-\n".utf8), to: "cut-operator")
     folder.write(Array("nonsense".utf8), to: "nonsense.pem")
     folder.write([], to: "a-file")
     let other = try DevelopmentSetup.prepare(root: "\(folder.path)/other")
@@ -396,6 +398,14 @@ import Testing
       (22, "in use by another receiver", listen + ["--root", running.root] + identity + tokens),
       (22, "--root", listen + ["--root", "\(folder.path)/a-file"] + identity + tokens),
       (23, "line 1", listen + fresh + identity + ["--token-file", "\(folder.path)/bad-tokens"]),
+      (
+        23, "line 2: a token of fewer than 8",
+        listen + fresh + identity + ["--token-file", "\(folder.path)/cut-tokens"]
+      ),
+      (
+        23, "a token of fewer than 8",
+        listen + fresh + identity + tokens + ["--operator-token-file", "\(folder.path)/cut-operator"]
+      ),
       (23, "1048577 bytes", listen + fresh + identity + ["--token-file", "\(folder.path)/long-tokens"]),
       (
         23, "may upload", listen + fresh + identity + tokens + ["--operator-token-file", "\(folder.path)/same-token"]

@@ -15,6 +15,12 @@ public struct TokenFileError: Error, Hashable, Sendable, CustomStringConvertible
 
 /// The file of tokens: one `ROOT TOKEN [also=TOKEN]… [was=TOKEN]… [quota=BYTES]` a line; `#` at the beginning of a word begins a comment.
 public enum TokenFile {
+  /// No token that lets anyone in is shorter: what is left of one in a file that was cut would be guessed.
+  public static let tokenBytesMin = 8
+  /// Shorter ones are warned of.
+  public static let safeTokenBytesMin = 32
+  private static let advice = "make one with: openssl rand -hex 32"
+
   /// Reads the text of a token file; relative roots are below `base`.
   public static func parse(_ text: String, base: String) throws(TokenFileError) -> [Credential] {
     var credentials: [Credential] = []
@@ -36,6 +42,30 @@ public enum TokenFile {
     }
     guard !credentials.isEmpty else { throw TokenFileError(line: 0, reason: "the file holds no credential") }
     return credentials
+  }
+
+  /// Whether a token may let anyone in.
+  public static func isLongEnough(_ token: String) -> Bool { token.utf8.count >= tokenBytesMin }
+
+  /// What its operator should look at in a file that is used; holds no token.
+  public static func warnings(of text: String, _ credentials: [Credential]) -> [String] {
+    let tokens = credentials.map { [$0.token ?? ""] + $0.otherTokens }
+    var warnings: [String] = []
+    let numbered = tokens.count { $0.contains { $0.utf8.contains(UInt8(ascii: "#")) } }
+    if numbered > 0 {
+      warnings.append("the tokens of \(numbered) lines have a # in them, where earlier versions cut them off")
+    }
+    let short = tokens.count { $0.contains { $0.utf8.count < safeTokenBytesMin } }
+    if short > 0 {
+      warnings.append(
+        "the tokens of \(short) lines have fewer than \(safeTokenBytesMin) characters and may be guessed; \(advice)")
+    }
+    if text.last?.isNewline != true {
+      warnings.append(
+        "the last line has no end: if the file was cut off there, in the middle of a token, what is left of that lets in; "
+          + "compare it, and end the line")
+    }
+    return warnings
   }
 
   private static func credential(_ words: [String], base: String, line: Int) throws(TokenFileError) -> Credential {
@@ -75,6 +105,14 @@ public enum TokenFile {
     }
     guard ([words[1]] + others + former).allSatisfy({ $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } }) else {
       throw TokenFileError(line: line, reason: "a token is printable ASCII")
+    }
+    // One of `was=` lets nobody in, so that a short one of before can be exchanged.
+    guard ([words[1]] + others).allSatisfy({ isLongEnough($0) }) else {
+      throw TokenFileError(
+        line: line,
+        reason:
+          "a token of fewer than \(tokenBytesMin) characters: it may have been cut off, and would be guessed; \(advice)"
+      )
     }
     return Credential(
       token: words[1], otherTokens: others, formerTokens: former,

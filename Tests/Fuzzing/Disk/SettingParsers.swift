@@ -7,8 +7,9 @@ let settingParsers: [FuzzedParser] = [
   FuzzedParser(
     "TokenFile", words: ["quota=", "\n", "\r\n", "# ", "../", "/..", "\t", "\u{301}", "\u{2028}"],
     texts: [
-      "# who\n\nscanner  tok-1\n/srv/audio tok-2 quota=1000 # ten minutes\n\tlab/a\ttok-3\r\n", "a/../../x tok",
-      "a tok quota=18446744073709551616", "a tok\nb tok", "a t\u{e9}k", "a/../\u{301}b tok", ".. tok", "#\u{301} x",
+      "# who\n\nscanner  token-no-1\n/srv/audio token-no-2 quota=1000 # ten minutes\n\tlab/a\ttoken-no-3 was=x\r\n",
+      "a/../../x tok-tok-", "a tok-tok- quota=18446744073709551616", "a tok-tok-\nb tok-tok-", "a tok-t\u{e9}k-tok",
+      "a/../\u{301}b tok-tok-", ".. tok-tok-", "#\u{301} x", "a tok-tok",
     ]
   ) { input in
     guard let credentials = try? TokenFile.parse(input.text, base: "/base") else { return }
@@ -16,6 +17,7 @@ let settingParsers: [FuzzedParser] = [
     for credential in credentials {
       guard let token = credential.token else { fatalError("a credential has a token") }
       require(!token.isEmpty && token.utf8.allSatisfy { (0x21...0x7e).contains($0) }, "a token is printable ASCII")
+      require(([token] + credential.otherTokens).allSatisfy { $0.utf8.count >= 8 }, "a token that lets in is not short")
       require(!tokens.contains(Array(token.utf8)), "no token stands in the file twice")
       tokens.append(Array(token.utf8))
       let parts = credential.root.utf8.split(separator: UInt8(ascii: "/"))
