@@ -30,7 +30,19 @@ extension ReceiverCore {
     guard bytes > quota || used > quota - bytes else { return nil }
     remeasure(credential)
     return Refusal(
-      .quotaExceeded, "the quota of \(quota) bytes is used up: \(used) are taken, \(bytes) more are needed")
+      .quotaExceeded,
+      "the quota of \(quota) bytes is used up: \(used) are taken, \(bytes) more are needed\(unfinished(of: credential))"
+    )
+  }
+
+  /// What of that its uploads take that are not published, which its machines may have forgotten; empty where there are none.
+  private func unfinished(of credential: CredentialID) -> String {
+    let open = (openSessions[credential] ?? []).compactMap { sessions[$0] }
+    guard !open.isEmpty else { return "" }
+    let bytes = open.reduce(UInt64(0)) { $0 &+ $1.footprintBytes }
+    return
+      "; unfinished uploads: \(open.count), which take \(bytes) bytes. The receiver's operator can list them (uploadfs-receiver "
+      + "sessions) and end those of machines that are gone (uploadfs-receiver end)"
   }
 
   /// What lies under the credential's root and in its open sessions, and what comes in one request.

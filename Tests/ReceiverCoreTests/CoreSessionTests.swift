@@ -165,6 +165,27 @@ import Testing
     #expect(core.refusal(core.open(size: 20, key: "theirs", by: core.other)) == nil)
   }
 
+  @Test(
+    "Regression (SV5): the refusal did not say what unfinished uploads take, of which some may be of machines that are gone"
+  )
+  func quota_saysWhatUnfinishedUploadsTake() {
+    let core = CoreHarness(quota: 20)
+    core.send(.usageMeasured(core.credential.id, bytes: 10))
+    let without = core.open(size: 11, key: "first")
+    core.runEffects()
+    guard case .refused(let refusal)? = core.replies[without]?.last else { return #expect(Bool(false), "not refused") }
+    #expect(refusal.detail.contains("10 are taken, 11 more are needed") && !refusal.detail.contains("unfinished"))
+    _ = core.opened(size: 3, key: "a")
+    _ = core.opened(size: 4, key: "b")
+    _ = core.opened(size: 9, key: "theirs", by: core.other)
+    let beside = core.open(size: 4, key: "c")
+    core.runEffects()
+    guard case .refused(let refusal)? = core.replies[beside]?.last else { return #expect(Bool(false), "not refused") }
+    #expect(refusal.detail.contains("17 are taken"))
+    #expect(refusal.detail.contains("unfinished uploads: 2, which take 7 bytes"))
+    #expect(refusal.detail.contains("uploadfs-receiver sessions"))
+  }
+
   @Test("Regression (PR16e): what is published while a root is counted is not forgotten")
   func quota_isCountedAgain_whereSomethingWasPublishedMeanwhile() {
     let core = CoreHarness(quota: 20)
