@@ -1,10 +1,12 @@
 """Name templates (spec G6): what captures are called where they are published, whatever happens in between."""
 
+import os
 import re
 import subprocess
 
 import pytest
 
+from filesystems import RENAME_EXCHANGE, renameat2
 from harness import SOON, wait_until, write_random
 from s3_servers import credentials
 from test_destinations import further
@@ -46,6 +48,65 @@ def test_two_captures_of_one_name_are_both_there(new_mount, receiver):
     # What was recorded under the same path again replaces, as it does without a template.
     (mount.root / "b/x.mov").unlink()
     assert deliver(mount, "b/x.mov", b"fourth")["published_name"] == "x-2.mov"
+
+
+def there_and_back(root):
+    (root / "card1").rename(root / "card2")
+    yield
+    (root / "card2").rename(root / "card1")
+
+
+def linked_and_unlinked(root):
+    (root / "card2").mkdir()
+    os.link(root / "card1/x.mov", root / "card2/x.mov")
+    yield
+    (root / "card2/x.mov").unlink()
+
+
+def moved_over_another_folder_and_back(root):
+    (root / "card2").mkdir()
+    for source, target in (("card1", "card2"), ("card2", "card1")):
+        (root / source / "x.mov").rename(root / target / "x.mov")
+        yield
+
+
+@pytest.mark.parametrize("pass_on", [there_and_back, linked_and_unlinked, moved_over_another_folder_and_back])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_capture_that_is_still_there_keeps_its_name(new_mount, receiver, pass_on, restarts):
+    """NM1: a capture had a path for a moment; what was recorded under that path afterwards replaced it."""
+    mount = new_mount(receiver, "--name-template", "{name}")
+    assert deliver(mount, "card1/x.mov", b"first")["published_name"] == "x.mov"
+    for _ in pass_on(mount.root):
+        mount.wait_all()
+    if restarts:
+        assert mount.stop() == 0
+        mount.start()
+    assert deliver(mount, "card2/x.mov", b"second")["published_name"] == "x-2.mov"
+    assert mount.wait_for("card1/x.mov", "complete")["published_name"] == "x.mov"
+    # Each goes on under its own.
+    assert deliver(mount, "card1/x.mov", b"first, written again")["published_name"] == "x.mov"
+    assert deliver(mount, "card2/x.mov", b"second, written again")["published_name"] == "x-2.mov"
+    mount.wait_all()
+    assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
+        "x.mov": b"first, written again", "x-2.mov": b"second, written again"}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_captures_that_were_exchanged_keep_their_names(new_mount, receiver, times):
+    """NM1: the one had the path of the other for a moment, and was replaced by it."""
+    mount = new_mount(receiver, "--name-template", "{name}")
+    names = {"card1/x.mov": deliver(mount, "card1/x.mov", b"first")["published_name"],
+             "card2/x.mov": deliver(mount, "card2/x.mov", b"second")["published_name"]}
+    assert sorted(names.values()) == ["x-2.mov", "x.mov"]
+    for _ in range(times):
+        renameat2(mount.root / "card1/x.mov", mount.root / "card2/x.mov", RENAME_EXCHANGE)
+        mount.wait_all()
+    first, second = ("card1/x.mov", "card2/x.mov") if times == 2 else ("card2/x.mov", "card1/x.mov")
+    deliver(mount, first, b"first, written again")
+    deliver(mount, second, b"second, written again")
+    mount.wait_all()
+    assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
+        "x.mov": b"first, written again", "x-2.mov": b"second, written again"}
 
 
 def test_a_template_that_is_left_out_overwrites_nothing(new_mount, receiver):
