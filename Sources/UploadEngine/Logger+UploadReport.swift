@@ -72,6 +72,10 @@ extension Logger {
       warning(
         "nothing proves of files in the spool that they were finished; they are kept and not published (uploadfs-mount publish)",
         metadata: ["files": "\(count)"])
+    case .forgotten(let count, let compared):
+      warning(
+        "the catalog knows nothing of files that lay in the spool: what is whole, and not at the receiver already, is sent again",
+        metadata: ["files": "\(count)", "compared": "\(compared)"])
     case .discarded(_, let path, let failure):
       warning(
         "not finished by its writer; the file was removed from the spool by rule",

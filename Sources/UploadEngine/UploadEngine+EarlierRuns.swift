@@ -100,7 +100,7 @@ extension UploadEngine {
       state.schedule.inherit(
         Inheritance(
           catalog: catalog, records: reading?.records ?? [], lacksRecords: reading?.failure != nil,
-          discarded: discarded, atSeconds: now.wallMilliseconds / 1000))
+          isCatalogAnew: self.catalog.isAnew, discarded: discarded, atSeconds: now.wallMilliseconds / 1000))
       if !wentOn { begin(&state, at: now) }
       handle(state.early.take()?.events ?? [], after: formers, &state, at: now)
     }

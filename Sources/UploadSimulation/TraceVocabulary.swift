@@ -223,6 +223,7 @@ extension UploadReport {
     case .outgrown(let id, let path, _): "outgrown \(id) \(path.displayText)"
     case .interrupted(let id, _, let failure): "interrupted \(id) \(failure.code)"
     case .unproven(let count): "unproven \(count)"
+    case .forgotten(let count, let compared): "forgotten \(count), \(compared) compared"
     case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"
     case .takenOver(let id, let path, let count): "taken over \(id) \(path.displayText): \(count) chunks"

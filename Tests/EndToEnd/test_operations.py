@@ -218,6 +218,8 @@ def test_a_copy_of_the_catalog_takes_its_place(mount, receiver):
     mount.start()
     mount.wait_all()
     assert (receiver.files / "early.txt").stat().st_ino == early
+    # late.txt and pending.txt.
+    assert [line for line in mount.program.log.splitlines() if "knows nothing of files" in line and "files=2" in line], mount.program.log
     assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
         "early.txt": b"early.txt", "late.txt": b"late", "pending.txt": b"pending", "timed.txt": b"TIMED.TXT",
         "changed.txt": b"changed since, to another length"}

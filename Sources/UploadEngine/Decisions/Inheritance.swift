@@ -16,15 +16,19 @@ public struct Inheritance: Sendable {
   /// There may be more records, which the disk could not give.
   let lacksRecords: Bool
 
+  /// The catalog was made anew, or is an older copy: what it does not know of was forgotten, or never known.
+  let isCatalogAnew: Bool
+
   /// Sessions that are still to be ended, and the time by which their age is told.
   let discarded: [DiscardedSession]
   let atSeconds: Int64
 
   /// From the catalog and the resume records.
   public init(
-    catalog: [CatalogEntry], records: [ResumeRecord], lacksRecords: Bool = false, discarded: [DiscardedSession] = [],
-    atSeconds: Int64 = 0
+    catalog: [CatalogEntry], records: [ResumeRecord], lacksRecords: Bool = false, isCatalogAnew: Bool = false,
+    discarded: [DiscardedSession] = [], atSeconds: Int64 = 0
   ) {
+    self.isCatalogAnew = isCatalogAnew
     self.lacksRecords = lacksRecords
     self.discarded = discarded
     self.atSeconds = atSeconds

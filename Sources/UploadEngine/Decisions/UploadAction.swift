@@ -250,6 +250,9 @@ public enum UploadReport: Hashable, Sendable {
   case interrupted(FileID, RelativePath, FileStatus.Failure)
   /// So many files lay in the spool at the start of which nothing proves that they were finished; they are kept.
   case unproven(Int)
+  /// The catalog was lost, or an older copy stands in for it: of so many files that lay in the spool it knows nothing, and so many are
+  /// compared with what it says was delivered.
+  case forgotten(Int, compared: Int)
   /// Such a file was removed from the spool, by rule.
   case discarded(FileID, RelativePath, FileStatus.Failure)
   /// A file made no progress for a minute; it connects anew and asks the server.

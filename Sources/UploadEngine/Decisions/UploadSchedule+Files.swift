@@ -510,6 +510,7 @@ extension UploadSchedule {
   ) {
     var entry = inherited.removeValue(forKey: snapshot.id)
     let known = entry
+    if known == nil, former == nil, snapshot.wasFound { foundForgotten = foundForgotten.map { $0 + 1 } }
     if case .spoolUnreadable? = snapshot.interruption {
       unconfirmed[snapshot.id] = entry
       entry = nil
@@ -677,6 +678,9 @@ extension UploadSchedule {
     scanFailure = nil
     goneUnfound = []
     actions.append(.showSummary)
+    if let count = foundForgotten.take(), count > 0 {
+      actions.append(.report(.forgotten(count, compared: files.values.count { $0.progress.delivered != nil })))
+    }
     if files.counts.unproven > 0 { actions.append(.report(.unproven(files.counts.unproven))) }
     var kept: LookupTable<FileID, CatalogEntry> = [:]
     // In an order, so that a run can be played again.

@@ -216,6 +216,8 @@ public struct UploadSchedule: Sendable {
   var unconfirmed: LookupTable<FileID, CatalogEntry> = [:]
   /// Files of which the catalog says that another content was delivered than the one that was found, and has not ceased to say so.
   var supersededDeliveries: LookupSet<FileID> = []
+  /// How many files were found of which a catalog that is anew does not know, until the scan ends; nil where it is the one of before.
+  var foundForgotten: Int?
   /// Files that look different from what was delivered of them, and the one that is read to be compared.
   var comparisons = FileQueue()
   var comparing: FileID?
@@ -399,6 +401,7 @@ public struct UploadSchedule: Sendable {
     inherit(inheritance.discarded, at: inheritance.atSeconds)
     policy.addressIsProven = policy.addressIsProven || inheritance.provesAddress
     lacksRecords = inheritance.lacksRecords
+    foundForgotten = inheritance.isCatalogAnew ? 0 : nil
     // What this run has measured is newer.
     if !hasBegun { estimate = SpeedEstimate(inheritance.estimator) }
     chunkBytesMax = max(chunkBytesMax, inheritance.chunkBytesMax)

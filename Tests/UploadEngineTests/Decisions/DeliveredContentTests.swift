@@ -56,6 +56,23 @@ import Testing
     #expect(harness.schedule.isIdle)
   }
 
+  @Test(
+    "Regression (ID13): of a lost catalog it was said that it was lost, and not of how many files it had known",
+    arguments: [true, false])
+  func aCatalogThatIsAnew_saysOfHowManyFilesItKnowsNothing(isAnew: Bool) {
+    var files = [file, ImaginaryFile(2, "b.mov", size: 10), ImaginaryFile(3, "c.mov", size: 5000)]
+    for index in files.indices { files[index].snapshot.wasFound = true }
+    // Of this one an older copy of the catalog says that it was delivered, and it is compared.
+    files[0].snapshot.modifiedNanoseconds = 9
+    var harness = ScheduleHarness()
+    harness.schedule.inherit(Inheritance(catalog: [entry], records: [], isCatalogAnew: isAnew))
+    for file in files { harness.handle(file.found) }
+    harness.write(ImaginaryFile(4, "of-this-run.mov", size: 10))
+    harness.handle(.scanEnded)
+    harness.handle(.scanEnded)
+    #expect(harness.others.count { $0 == .report(.forgotten(2, compared: 1)) } == (isAnew ? 1 : 0))
+  }
+
   /// Regression (ID8): it replaced what had been delivered since.
   @Test(
     .promises("S80a", "S80c"),
