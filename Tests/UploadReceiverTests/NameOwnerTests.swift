@@ -421,6 +421,21 @@ import Testing
   }
 
   @Test(
+    "Regression (NM8): after a start the receiver looked at the number of each capture of a name", .promises("P109"),
+    .timeLimit(.minutes(1)))
+  func afterAStart_thousandsOfNumbersAreLeaptOver() throws {
+    try publish(first, as: "a.mov", by: makeStore(), isWholeFile: true)
+    for number in 2...5000 { folder.write([UInt8(number % 251)], to: "files/a-\(number).mov") }
+    // Above the thousand that are looked at one by one.
+    unlink("\(folder.path)/files/a-1500.mov")
+    #expect(try publish(second, as: "a.mov", by: makeStore(), isWholeFile: true).publishedAs == "a-5001.mov")
+    unlink("\(folder.path)/files/a-900.mov")
+    #expect(
+      try publish(Capture("third", "the third"), as: "a.mov", by: makeStore(), isWholeFile: true).publishedAs
+        == "a-900.mov")
+  }
+
+  @Test(
     "Regression (SV1): an older client replaced the captures of others", .promises("P112"), arguments: [false, true])
   func olderClient_replacesItsOwnCapture_andWhatSaysNothing(isWholeFile: Bool) throws {
     let store = try makeStore()

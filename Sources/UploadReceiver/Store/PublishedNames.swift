@@ -28,7 +28,8 @@ final class PublishedNames: Sendable {
   /// Between the last look at a name and the rename no other publication takes it.
   private let locks = (0..<64).map { _ in NameLock() }
   /// The next number of a name, so that of thousands of captures of one name each does not try the numbers of all before it. A
-  /// hint: what became free below it stays unused. Without it numbers are tried from 2 on.
+  /// hint: what became free below it stays unused. Without it, after a start, numbers are tried from 2 on, in steps that double once they are
+  /// many.
   private let numbers = Mutex<[Key: Int]>([:])
   /// The Merkle roots of files that say nothing of themselves: each is read once.
   private let roots = Mutex<[Content: [UInt8]]>([:])

@@ -87,31 +87,38 @@ extension PublishedTree {
     }
   }
 
-  /// The first number that is free, or that of a file that gives way.
+  /// The first number that is free, or that of a file that gives way; see ``NumberSearch``.
   private func numberedPlace(
     _ place: Place, _ rights: NameRights, holder: String
   ) throws(StoreFailure) -> Place {
     let path = place.folder.path(of: place.lastComponent)
     let key = place.key
     let first = names.nextNumber(of: key)
-    for number in first... {
+    var search = NumberSearch(from: first, counting: PublishedTree.numbersCounted)
+    while true {
+      let number = search.number
       guard let numbered = PublishedName.numbered(path, by: number) else {
-        throw .nameTaken("\(holder), and a number finds no room in it")
+        guard search.foundFree() else { throw .nameTaken("\(holder), and a number finds no room in it") }
+        continue
       }
       var place = place
       place.lastComponent = String(try PublishedTree.split(numbered).lastComponent)
       (place.publishedAs, place.holder, place.number) = (numbered, holder, (key, number))
       let mayRead = number - first < PublishedTree.numbersReadMax
       switch try verdict(on: place.lastComponent, in: place.folder, rights, mayRead: mayRead) {
-      case .free: return place
+      case .free:
+        guard search.foundFree() else { return place }
       case .replaceable(let stamp):
         place.replaced = stamp
         return place
-      case .taken: continue
+      case .taken:
+        guard search.foundTaken() else { throw .nameTaken(holder) }
       }
     }
-    throw .nameTaken(holder)
   }
+
+  /// So many numbers are looked at one by one: one of them may be the capture's own.
+  private static let numbersCounted = 1000
 
   /// Of how many numbers files are read whose content decides. On a filesystem without attributes, thousands of one size would all be
   /// read after a start.
