@@ -369,6 +369,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     state.withLock { $0.early == nil && $0.schedule.mayLose(candidate) }
   }
 
+  /// Whether a file in the spool may count as whole from now on as far as this engine is concerned.
+  func mayCountAsWhole(_ id: FileID) -> Bool {
+    state.withLock { $0.early == nil && $0.schedule.mayCountAsWhole(id) }
+  }
+
   /// Chunks of files that are not delivered yet whose place on the disk may be given back.
   public func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] {
     var candidates: [ReleaseCandidate] = []

@@ -234,6 +234,17 @@ extension UploadSchedule {
     }
   }
 
+  /// Whether a file in the spool may count as whole from now on as far as this destination is concerned: nothing speaks against it, a user
+  /// has taken it as it is here as well, or it is not to get it. What it has delivered may be more than what there is.
+  func mayCountAsWhole(_ id: FileID) -> Bool {
+    guard let file = files.entry(id)?.file else { return true }
+    switch file.phase {
+    case .ignored, .elsewhere, .removed: return true
+    case .writing, .held, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled:
+      return file.snapshot.interruption == nil
+    }
+  }
+
   /// Delivered files whose local copy has been kept long enough; at most so many at once.
   public mutating func expired(at now: Moment, countMax: Int = 256) -> [EvictionCandidate] {
     guard let keep = limits.keepDelivered else { return [] }

@@ -52,7 +52,9 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
       guard members.count > 1 else { return member.engine.attach(contents: own) }
       let others = members.filter { $0.name != member.name }.map(\.engine)
       member.engine.attach(
-        contents: SharedContents(contents: own) { candidate in others.allSatisfy { $0.mayLose(candidate) } })
+        contents: SharedContents(
+          contents: own, mayGo: { candidate in others.allSatisfy { $0.mayLose(candidate) } },
+          countsAsWhole: { id in others.allSatisfy { $0.mayCountAsWhole(id) } }))
     }
   }
 
@@ -258,10 +260,12 @@ private final class SharedWait: Sendable {
   }
 }
 
-/// The captured files for one of several engines: it may remove a local copy only when the others agree.
+/// The captured files for one of several engines: it may remove a local copy, and say that it is whole, only when the
+/// others agree.
 private struct SharedContents: FileContents {
   let contents: any FileContents
   let mayGo: @Sendable (EvictionCandidate) -> Bool
+  let countsAsWhole: @Sendable (FileID) -> Bool
 
   func snapshot(of id: FileID) -> FileSnapshot? { contents.snapshot(of: id) }
   func sizeBytesSoon(of id: FileID) -> UInt64? { contents.sizeBytesSoon(of: id) }
@@ -277,5 +281,8 @@ private struct SharedContents: FileContents {
   func evict(_ candidate: EvictionCandidate) -> Bool {
     mayGo(candidate) && contents.evict(candidate)
   }
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { contents.accept(id, ifUnchangedSince: epoch) }
+  /// Otherwise the next start asks for the word again where the file is not delivered, and takes it for no whole one where it is.
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {
+    if countsAsWhole(id) { contents.accept(id, ifUnchangedSince: epoch) }
+  }
 }

@@ -15,6 +15,8 @@ final class MemoryFiles: FileContents {
     var snapshot: FileSnapshot
   }
   private let files = Mutex<[FileID: File]>([:])
+  /// What counts as whole since it was taken as it is.
+  let accepted = Mutex<[FileID]>([])
 
   func put(_ id: FileID, _ name: String, _ bytes: [UInt8]) -> FileSnapshot {
     files.withLock { files in
@@ -52,7 +54,7 @@ final class MemoryFiles: FileContents {
     files.withLock { $0.removeValue(forKey: candidate.id) } != nil
   }
 
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { accepted.withLock { $0.append(id) } }
 }
 
 /// A destination whose requests carry the step's number; its transport keeps the steps.

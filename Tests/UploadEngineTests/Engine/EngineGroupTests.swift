@@ -126,6 +126,30 @@ import Testing
     #expect(outcomes.withLock { $0 } == [.failed, .delivered])
   }
 
+  @Test(
+    "Regression: `publish` at the destination that lacks a capture marked the one copy as whole, of which another destination had delivered more",
+    .promises("S74b", "S75f"), arguments: [true, false])
+  func theCopy_countsAsWhole_onlyWhereNoDestinationDoubtsIt(isDelivered: Bool) throws {
+    archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
+    main.server.state.withLock { $0.isRefusing = isDelivered ? nil : StepFailure(.unauthorized, "no") }
+    start()
+    defer { stop() }
+    var snapshot = write("a.mov")
+    #expect(main.waits(for: file, isDelivered ? .complete : .failed) && archive.waits(for: file, .failed))
+    for bench in [main, archive] { bench.server.state.withLock { $0.isRefusing = nil } }
+    snapshot = files.put(file, "a.mov", [1, 2])
+    snapshot.interruption = .writerKilled(signal: 9)
+    group.handle(.changed(snapshot))
+    group.handle(.settled(snapshot))
+    #expect(main.waits(for: file, .interrupted) && archive.waits(for: file, .interrupted))
+    try group.obey(FileOrder(.publish, destination: DestinationName(Self.second)), on: file)
+    #expect(archive.waits(for: file, .complete) && main.engine.status(of: file)?.state == .interrupted)
+    #expect(files.accepted.withLock { $0 } == [], "the next start would publish it at the main destination")
+    try group.obey(FileOrder(.publish, destination: .main), on: file)
+    #expect(main.waits(for: file, .complete))
+    #expect(files.accepted.withLock { $0 } == [file])
+  }
+
   /// Regression (PR9).
   @Test(.promises("S77c", "S77d")) func aWord_isForAllDestinations_orForOne_andDurableOnReturn() throws {
     for bench in [main, archive] { bench.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") } }
