@@ -250,6 +250,26 @@ import Testing
     #expect(!isThere(), "with its names, by the flush of what was closed")
   }
 
+  @Test(.promises("S44g")) func whatIsWrittenFast_isBroughtToTheDiskAtOnce_each64MiB() throws {
+    let mounted = try Mounted()
+    let growing = mounted.filesystem.growing
+    let handle = try mounted.create("a")
+    let block = [UInt8](repeating: 7, count: 1 << 20)
+    var end: Int64 = 0
+    try mounted.write(handle, [1])
+    for round in 1...2 {
+      for number in 1...64 {
+        #expect(!growing.isHurried, "round \(round), before MiB \(number)")
+        try mounted.write(handle, at: end, block)
+        end += Int64(block.count)
+      }
+      #expect(growing.isHurried)
+      let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+      mounted.filesystem.flushGrowing(growing.takeAll())
+      #expect(file.state.withLock { $0.grownEpoch == $0.activity.epoch && $0.bytesSinceGrown == 0 })
+    }
+  }
+
   /// Regression: the flush after the start took the mark away, and at the next start the part counted as whole.
   /// Regression, found by the simulation (comebacks): a power cut could come between the new length and the mark, and after a later
   /// write into what the file had grown by, so that torn bytes had no mark.

@@ -66,6 +66,13 @@ final class FlushQueue: @unchecked Sendable {
     if !files.isEmpty { hurryLocked() }
   }
 
+  /// What is there does not wait for the second.
+  var isHurried: Bool {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    return due.map { $0.tv_sec == 0 && $0.tv_nsec == 0 } ?? false
+  }
+
   private func hurryLocked() {
     due = timespec()
     pthread_cond_signal(arrival)
