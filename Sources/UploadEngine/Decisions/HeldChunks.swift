@@ -108,6 +108,8 @@ final class HeldChunks: @unchecked Sendable {
     let known = everAcknowledged
     acknowledged = known.filter { index, digest in
       if let sha256 = digests[index] { return sha256 == digest.sha256 }
+      // The token of what is lost is that of other bytes.
+      guard lost[index] == nil else { return false }
       return tokens[index].map { $0 == self.tokens[index] } ?? false
     }
     lost = known.filter { index, _ in acknowledged[index] == nil }
