@@ -10,9 +10,10 @@ import subprocess
 
 import pytest
 
-from harness import wait_until, write_random
+from harness import unmount_lazily, wait_until, write_random
 from promises import needs
 from s3_servers import credentials
+from test_interrupted import mark_as_closed_elsewhere
 from test_little_disk import DISK, given_up, record
 
 # So that a file has several chunks at each destination without being large.
@@ -63,6 +64,36 @@ def test_s74_rules_choose_the_destinations(mount, receiver, archive):
     os.rename(mount.root / "c.txt", mount.root / "c.raw")
     mount.wait_all()
     assert archive.published().keys() == {"a.mov", "b.raw", "c.raw"}
+
+
+@pytest.mark.promises("S40l", "S75f")
+def test_what_is_published_as_it_is_at_one_destination_is_no_whole_for_the_other_one(mount, receiver, archive):
+    """Regression: the word marked the one copy as whole, which a power cut had turned to zeros, and a rename after the next start published
+    it where the whole had been delivered."""
+    archive.stop()
+    (mount.root / "take.mov").write_bytes(b"content")
+    mount.readings("take.mov", lambda status: "destinations" in status and at(status, "main")["state"] == "complete")
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    path = mount.spool / "captures" / "take.mov"
+    times = path.stat()
+    with open(path, "r+b") as file:
+        file.write(bytes(7))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    mark_as_closed_elsewhere(path)
+    archive.start()
+    mount.start()
+    mount.readings("take.mov", lambda status: "destinations" in status and at(status, "archive")["state"] == "interrupted")
+    mount.say("publish archive", "take.mov")
+    mount.wait_for("take.mov", "complete")
+    assert archive.published().keys() == {"take.mov"}
+    assert mount.stop() == 0
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    (mount.root / "take.mov").rename(mount.root / "renamed.mov")
+    status = mount.wait_for("renamed.mov", "interrupted")
+    assert at(status, "main")["last_error"]["code"] == "not-on-disk"
+    assert receiver.published().keys() == {"take.mov"} and (receiver.files / "take.mov").read_bytes() == b"content"
 
 
 @pytest.mark.promises("S74b", "S60a")
