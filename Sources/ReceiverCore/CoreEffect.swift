@@ -37,20 +37,20 @@ public enum CoreEffect: Sendable {
   case note(CoreNote)
 }
 
-/// What becomes of sessions without a request of their clients, for the log.
+/// What becomes of sessions without a request of their clients, for the log, and whose they are where that is known.
 public enum CoreNote: Sendable {
   /// It cannot be read, or is damaged, and is kept as it is.
-  case setAside(SetAsideSession)
+  case setAside(SetAsideSession, of: CredentialID?)
   /// It can be read again.
-  case goesOn(SessionID)
+  case goesOn(SessionID, of: CredentialID?)
   /// Its folder is gone.
-  case gone(SessionID)
+  case gone(SessionID, of: CredentialID?)
   /// Its client has not touched it for so long.
   case expired(SessionFacts)
   /// It has made room for a new one.
   case displaced(SessionFacts)
   /// The operator has ended it.
-  case ended(SessionID)
+  case ended(SessionID, of: CredentialID?)
 }
 
 /// An open session, for the operator.

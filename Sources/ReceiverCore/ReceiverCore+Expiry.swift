@@ -119,9 +119,11 @@ extension ReceiverCore {
     known.setAside.removeAll { before[$0.id] == nil }
     recover(known)
     for id in ids where before[id] != nil && setAside[id] == nil {
-      effects.append(.note(sessions[id] == nil ? .gone(id) : .goesOn(id)))
+      effects.append(.note(sessions[id] == nil ? .gone(id, of: nil) : .goesOn(id, of: credential(of: id))))
     }
-    for session in known.setAside where before[session.id] != session { effects.append(.note(.setAside(session))) }
+    for session in known.setAside where before[session.id] != session {
+      effects.append(.note(.setAside(session, of: nil)))
+    }
     if setAside.isEmpty { (nextLook, lookPause) = (0, ReceiverCore.lookPauseMin) }
   }
 
@@ -133,12 +135,12 @@ extension ReceiverCore {
       end(session, because: .sessionDamaged)
       let found = SetAsideSession(id: id, why: why, isDamaged: true)
       setAside[id] = found
-      effects.append(.note(.setAside(found)))
+      effects.append(.note(.setAside(found, of: session.facts.credentialID)))
       return true
     case .sessionGone:
       if let session = sessions[id] {
         remove(session, because: .sessionGone)
-        effects.append(.note(.gone(id)))
+        effects.append(.note(.gone(id, of: session.facts.credentialID)))
       }
       return true
     case .full, .nameExists, .nameTaken, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io, nil: return false

@@ -17,6 +17,7 @@ extension ReceiverCore {
 
   /// Ends a session, also one that a client relies upon.
   mutating func endByOperator(_ request: RequestID, _ id: SessionID) {
+    let credential = credential(of: id)
     if setAside[id] != nil {
       setAside[id] = nil
       effects.append(.clearSession(id))
@@ -29,7 +30,7 @@ extension ReceiverCore {
     } else {
       return refuse(request, .sessionGone)
     }
-    effects.append(.note(.ended(id)))
+    effects.append(.note(.ended(id, of: credential)))
     reply(request, .ended)
   }
 }

@@ -152,6 +152,9 @@ public struct ReceiverCore: Sendable {
     return sessions[id]
   }
 
+  /// Whose a session is; nil of one that is not there, or cannot be read.
+  public func credential(of id: SessionID) -> CredentialID? { sessions[id]?.facts.credentialID }
+
   /// What is said of a session that is not there.
   func gone(_ id: SessionID, of credential: CredentialID) -> Refusal {
     if let session = setAside[id] { return session.isDamaged ? .sessionDamaged : .sessionSetAside }

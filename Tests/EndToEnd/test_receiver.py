@@ -115,6 +115,27 @@ def test_the_operator_tells_two_users_of_one_root_apart(new_receiver, folder):
     assert "of user 1" in text and "of user 2" in text and not any(token in text for token in tokens), text
 
 
+def test_the_log_says_whose_a_line_is(new_receiver, folder):
+    """Regression (SV7): two users of one root published files of one name, and nothing said whose they were."""
+    authority = Authority(folder / "authority")
+    receiver = new_receiver("--log-level", "debug", start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
+    tokens = ("first-" + "1" * 32, "second-" + "2" * 32)
+    receiver.new_tokens = f"one {tokens[0]}\ntwo {tokens[1]} also=third-{'3' * 32}\n"
+    receiver.start()
+    for number, token in enumerate((tokens[0], "third-" + "3" * 32), 1):
+        client = ProtocolClient(receiver)
+        client.token = token
+        ended, session = held_session(client, "ended.mov"), held_session(client, f"of {number}.mov")
+        assert session.commit([b"x" * session.chunk_size]).status == 200
+        assert operator(receiver, "end", ended.id).returncode == 0
+        assert client.request("GET", f"/v1/uploads/{ended.id}").status == 404
+        log = receiver.program.log.splitlines()
+        for words in (f'published "of {number}.mov"', f"{ended.id} is ended by the operator", f'"/v1/uploads/{ended.id}": 404'):
+            lines = [line for line in log if words in line]
+            assert lines and all(f" user={number} " in line for line in lines), (words, lines)
+    assert not any(token in receiver.program.log for token in tokens)
+
+
 @pytest.mark.promises("S72f")
 def test_a_session_that_a_client_relies_upon_never_ends_by_itself(new_receiver):
     """Regression (MC1): it was deleted with the only copy after --session-max-age, also over restarts."""

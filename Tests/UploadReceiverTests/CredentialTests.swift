@@ -20,6 +20,19 @@ import Testing
     #expect(table.credential(authorization: "Bearer x") == Credential(token: nil, root: "").id)
   }
 
+  /// SV7: what was begun under a former token is still its user's.
+  @Test func user_isItsPlaceInTheTokenFile_byEachOfItsTokens() {
+    let credentials = [
+      Credential(token: "one", otherTokens: ["second"], root: "/1"),
+      Credential(token: "two", formerTokens: ["old"], root: "/2"),
+    ]
+    let users = UserNumbers(credentials)
+    for (token, number) in [("one", 1), ("second", 1), ("two", 2), ("old", 2)] {
+      #expect(users.metadata(of: Credential(token: token, root: "").id) == ["user": "\(number)"])
+    }
+    #expect(users.metadata(of: CredentialID("another")) == nil && users.metadata(of: nil) == nil)
+  }
+
   @Test func byteBudget_servesInOrderAndRefusesTheLate() async throws {
     let budget = ByteBudget(bytes: 10, clock: ReceiverClock())
     let owner = CredentialID("one")

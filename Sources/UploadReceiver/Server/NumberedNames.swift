@@ -5,19 +5,22 @@ import Synchronization
 /// Says and counts which files were published under a number, because their name is another capture's.
 final class NumberedNames: Sendable {
   private let logger: Logger
+  private let users: UserNumbers
   private let counter = Atomic(0)
 
-  init(_ logger: Logger) {
+  init(_ logger: Logger, _ users: UserNumbers) {
     self.logger = logger
+    self.users = users
   }
 
   /// Since the start.
   var count: Int { counter.load(ordering: .relaxed) }
 
-  func note(_ result: PublicationResult, of name: String) {
+  func note(_ result: PublicationResult, of publication: Publication) {
     guard let publishedAs = result.publishedAs, let holder = result.nameHolder else { return }
     counter.wrappingAdd(1, ordering: .relaxed)
     logger.notice(
-      "\(name.debugDescription) is published as \(publishedAs.debugDescription): the name is taken, \(holder)")
+      "\(publication.receipt.name.debugDescription) is published as \(publishedAs.debugDescription): the name is taken, \(holder)",
+      metadata: users.metadata(of: publication.credential))
   }
 }

@@ -30,13 +30,15 @@ final class PublicationQueue: Sendable {
   private let pool: NIOThreadPool
   private let store: any UploadStore
   private let logger: Logger
+  private let users: UserNumbers
   let numbered: NumberedNames
 
-  init(_ pool: NIOThreadPool, _ store: any UploadStore, _ logger: Logger) {
+  init(_ pool: NIOThreadPool, _ store: any UploadStore, _ logger: Logger, _ users: UserNumbers = UserNumbers()) {
     self.pool = pool
     self.store = store
     self.logger = logger
-    numbered = NumberedNames(logger)
+    self.users = users
+    numbered = NumberedNames(logger, users)
   }
 
   /// Publishes the files; `done` is told what came of them, in one or several parts, and of those of other callers that
@@ -82,10 +84,12 @@ final class PublicationQueue: Sendable {
         batch.map { _ in .failure(.shuttingDown) }
       }
     for (item, result) in zip(batch, results) {
-      let name = item.file.publication.receipt.name
-      if case .success(let outcome) = result { numbered.note(outcome, of: name) }
+      let publication = item.file.publication
+      if case .success(let outcome) = result { numbered.note(outcome, of: publication) }
       guard case .failure(let failure) = result, !failure.isSaidOnce else { continue }
-      logger.error("cannot publish \(name.debugDescription)", metadata: ["reason": "\(failure.words)"])
+      var metadata = users.metadata(of: publication.credential) ?? [:]
+      metadata["reason"] = "\(failure.words)"
+      logger.error("cannot publish \(publication.receipt.name.debugDescription)", metadata: metadata)
     }
     return zip(batch, results).map { .wholeFilePublished($0.request, $1) }
   }

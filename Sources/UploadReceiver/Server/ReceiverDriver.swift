@@ -59,6 +59,7 @@ final class ReceiverDriver: Sendable {
   private let store: any UploadStore
   private let clock: ReceiverClock
   private let logger: Logger
+  private let users: UserNumbers
   private let nextRequest = Atomic<UInt64>(1)
   private let isSyncing = Atomic(false)
   private let isLooking = Atomic(false)
@@ -73,16 +74,17 @@ final class ReceiverDriver: Sendable {
 
   init(
     core: ReceiverCore, spools: SpoolMemory = SpoolMemory(), store: any UploadStore, clock: ReceiverClock,
-    logger: Logger
+    logger: Logger, users: UserNumbers = UserNumbers()
   ) {
     self.store = store
     self.clock = clock
     self.logger = logger
+    self.users = users
     state = Mutex(State(core: core))
     self.spools = Mutex(spools)
     writers = NIOThreadPool(numberOfThreads: 4)
     publishers = NIOThreadPool(numberOfThreads: 8)
-    publications = PublicationQueue(publishers, store, logger)
+    publications = PublicationQueue(publishers, store, logger, users)
     writers.start()
     publishers.start()
   }
@@ -313,7 +315,7 @@ final class ReceiverDriver: Sendable {
     // Both are done together with those of other requests.
     case .reply, .publishWholeFile: break
     case .createSession(let facts):
-      perform(on: publishers, "open the upload session \(facts.id)") { () throws(StoreFailure) in
+      perform(on: publishers, "open the upload session \(facts.id)", of: facts.sessionID) { () throws(StoreFailure) in
         (reservation: try store.create(facts), published: store.published(before: facts))
       } then: { result in
         switch result {
@@ -322,41 +324,45 @@ final class ReceiverDriver: Sendable {
         }
       }
     case .writeChunk(let request, let session, let index, let offset, let facts):
-      perform(on: writers, "write chunk \(index) of the upload session \(session.text)") { () throws(StoreFailure) in
+      perform(on: writers, "write chunk \(index) of the upload session \(session.text)", of: session) {
+        () throws(StoreFailure) in
         guard let body else { throw .io("the body is gone") }
         try store.write(body, to: session, index: index, offset: offset, facts: facts)
       } then: {
         .chunkWritten(request, $0.failure)
       }
     case .writeZeros(let request, let session, let chunks, let chunkBytes):
-      perform(on: writers, "write zeros to the upload session \(session.text)") { () throws(StoreFailure) in
+      perform(on: writers, "write zeros to the upload session \(session.text)", of: session) {
+        () throws(StoreFailure) in
         try store.writeZeros(to: session, chunks, chunkBytes: chunkBytes)
       } then: {
         .zerosWritten(request, $0.failure)
       }
     case .secureSession(let request, let session):
-      perform(on: publishers, "bring the upload session \(session.text) to the disk") { () throws(StoreFailure) in
+      perform(on: publishers, "bring the upload session \(session.text) to the disk", of: session) {
+        () throws(StoreFailure) in
         try store.secure(session)
       } then: {
         .sessionSecured(request, session, $0.failure)
       }
     case .verifySession(let session):
-      perform(on: publishers, "read the upload session \(session.text)") { () throws(StoreFailure) in
+      perform(on: publishers, "read the upload session \(session.text)", of: session) { () throws(StoreFailure) in
         try store.verify(session)
       } then: {
         .sessionVerified(session, $0)
       }
     case .checkCommit(let check):
-      perform(on: publishers, "check a commit of the upload session \(check.session.text)") { () throws(StoreFailure) in
+      perform(on: publishers, "check a commit of the upload session \(check.session.text)", of: check.session) {
+        () throws(StoreFailure) in
         check.verdict
       } then: {
         .commitChecked(check.session, generation: check.generation, (try? $0.get()) ?? .otherRoot)
       }
     case .publish(let session, let publication):
       let what = "publish \(publication.receipt.name.debugDescription) out of the upload session \(session.text)"
-      perform(on: publishers, what) { () throws(StoreFailure) in
+      perform(on: publishers, what, of: session) { () throws(StoreFailure) in
         let result = try store.publish(session, publication)
-        numbered.note(result, of: publication.receipt.name)
+        numbered.note(result, of: publication)
         return result
       } then: {
         .published(session, $0)
@@ -365,7 +371,7 @@ final class ReceiverDriver: Sendable {
       perform(on: publishers) { [self] in
         handle(.lookedAgain(ids, Result { () throws(StoreFailure) in try store.recover(ids) }))
       }
-    case .note(let note): logger.log(level: note.level, "\(note.words)")
+    case .note(let note): logger.log(level: note.level, "\(note.words)", metadata: users.metadata(of: note.credential))
     case .clearSession(let session):
       perform(on: publishers) { [self] in
         do throws(StoreFailure) {
@@ -390,17 +396,19 @@ final class ReceiverDriver: Sendable {
   }
 
   private func perform<Success: Sendable>(
-    on pool: NIOThreadPool, _ what: @autoclosure @escaping @Sendable () -> String,
+    on pool: NIOThreadPool, _ what: @autoclosure @escaping @Sendable () -> String, of session: SessionID,
     _ work: @escaping @Sendable () throws(StoreFailure) -> Success,
     then event: @escaping @Sendable (Result<Success, StoreFailure>) -> CoreEvent
   ) {
-    pool.submit { [self] state in
-      guard case .active = state else {
+    pool.submit { [self] activity in
+      guard case .active = activity else {
         return handle(event(.failure(.shuttingDown)))
       }
       let result = Result { () throws(StoreFailure) in try work() }
       if case .failure(let failure) = result, !failure.isSaidOnce, !failure.isNoted {
-        logger.error("cannot \(what())", metadata: ["reason": "\(failure.words)"])
+        var metadata = users.metadata(of: state.withLock { $0.core.credential(of: session) }) ?? [:]
+        metadata["reason"] = "\(failure.words)"
+        logger.error("cannot \(what())", metadata: metadata)
       }
       handle(event(result))
     }
@@ -428,15 +436,24 @@ extension CoreNote {
   /// For the log.
   var words: String {
     switch self {
-    case .setAside(let session):
+    case .setAside(let session, _):
       "the upload session \(session.id.text) is \(session.isDamaged ? "damaged" : "not to be read") and set aside as it is: \(session.why). It is looked at again; uploadfs-receiver end removes it"
-    case .goesOn(let id): "the upload session \(id.text) can be read again, and goes on"
-    case .gone(let id): "the folder of the upload session \(id.text) is gone; its file is sent anew"
+    case .goesOn(let id, _): "the upload session \(id.text) can be read again, and goes on"
+    case .gone(let id, _): "the folder of the upload session \(id.text) is gone; its file is sent anew"
     case .expired(let facts):
       "the upload session \(facts.id) of \(facts.opening.name.debugDescription) was not touched for too long and is removed"
     case .displaced(let facts):
       "the upload session \(facts.id) of \(facts.opening.name.debugDescription) is removed for a new one"
-    case .ended(let id): "the upload session \(id.text) is ended by the operator"
+    case .ended(let id, _): "the upload session \(id.text) is ended by the operator"
+    }
+  }
+
+  /// Whose it is; nil where that cannot be read.
+  var credential: CredentialID? {
+    switch self {
+    case .setAside(_, let credential), .gone(_, let credential), .goesOn(_, let credential), .ended(_, let credential):
+      credential
+    case .expired(let facts), .displaced(let facts): facts.credentialID
     }
   }
 

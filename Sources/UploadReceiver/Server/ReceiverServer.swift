@@ -94,7 +94,9 @@ public final class ReceiverServer: Sendable {
     let clock = ReceiverClock()
     do throws(StoreFailure) {
       let (core, spools) = try ReceiverServer.makeCore(configuration, store, clock, logger)
-      driver = ReceiverDriver(core: core, spools: spools, store: store, clock: clock, logger: logger)
+      driver = ReceiverDriver(
+        core: core, spools: spools, store: store, clock: clock, logger: logger,
+        users: UserNumbers(configuration.credentials))
     } catch {
       throw .root("\(configuration.root)/.uploads: \(error.words)")
     }
@@ -150,7 +152,8 @@ public final class ReceiverServer: Sendable {
     }
     if let trouble = found.spoolTrouble { logger.error("\(configuration.root)/.uploads: \(trouble)") }
     for session in found.setAside {
-      logger.log(level: CoreNote.setAside(session).level, "\(CoreNote.setAside(session).words)")
+      let note = CoreNote.setAside(session, of: nil)
+      logger.log(level: note.level, "\(note.words)")
     }
     logger.info(
       "\(found.open.count) uploads go on, \(found.published.count + found.wholeFiles.count) receipts are kept")
@@ -171,7 +174,7 @@ public final class ReceiverServer: Sendable {
       translation: RequestTranslation(
         credentials: configuration.credentials, operatorToken: configuration.operatorToken,
         limits: configuration.limits),
-      budget: budget, statistics: statistics, logger: logger)
+      budget: budget, statistics: statistics, logger: logger, users: UserNumbers(configuration.credentials))
     let channel = ReceiverChannel(
       tls: tls, limits: configuration.connections, peers: PeerConnections(connectionsMax: connectionsPerPeer),
       statistics: statistics,

@@ -17,6 +17,7 @@ struct RequestResponder: Sendable {
   let budget: ByteBudget
   let statistics: ReceiverStatistics
   let logger: Logger
+  let users: UserNumbers
 
   /// A request being answered.
   struct Exchange {
@@ -27,6 +28,8 @@ struct RequestResponder: Sendable {
     /// For the count of connections.
     var connection: UInt64?
     var wantsContinue: Bool
+    /// Whose request it is, once that is known.
+    var user: CredentialID?
   }
 
   func respond(_ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel) async throws {
@@ -44,7 +47,8 @@ struct RequestResponder: Sendable {
     answer.spoolKnown = spoolKnown
     if answer.status >= 400 {
       statistics.requestRefused()
-      logger.debug("\(wire.method) \(wire.target.debugDescription): \(answer.status)")
+      logger.debug(
+        "\(wire.method) \(wire.target.debugDescription): \(answer.status)", metadata: users.metadata(of: exchange.user))
     }
     try await writer.write(response: answer.head, body: request.method == .head ? ResponseBody() : answer.responseBody)
     // A client that still waits for its 100 sends no body; one that sends too much is cut off.
@@ -62,8 +66,8 @@ struct RequestResponder: Sendable {
     statistics.spoolTold()
     if notice.isFirst {
       logger.warning(
-        "the spool \(Hex.encode(start.spool)) is in its start \(start.count), and start \(notice.known.count) of it is known: it was restored from a backup, or runs twice. It was told so"
-      )
+        "the spool \(Hex.encode(start.spool)) is in its start \(start.count), and start \(notice.known.count) of it is known: it was restored from a backup, or runs twice. It was told so",
+        metadata: users.metadata(of: credential))
     }
     return notice.known
   }
@@ -78,6 +82,7 @@ struct RequestResponder: Sendable {
         return .refused(error)
       }
     }
+    exchange.user = plan.credential
     if let owner = plan.credential { statistics.requestRecognised(of: owner, on: exchange.channel) }
     switch plan {
     case .answer(let answer): return answer
@@ -141,7 +146,7 @@ extension RequestResponder {
       if bundle.hasEncoded { bundle = try await decode(bundle) }
       // The disk may take its time; others need not wait for what turned out not to be needed.
       budget.give(max(0, memoryBytes - bundle.bodyBytes), of: lease)
-      return .bundle(try await answers(to: bundle.members))
+      return .bundle(try await answers(to: bundle.members, of: bundle.credential))
     } catch {
       return .refused(error)
     }
@@ -157,7 +162,9 @@ extension RequestResponder {
   }
 
   /// The members' answers in their order: those that the translation has given, and those that the core gives together.
-  private func answers(to members: [BundleIntake.Member]) async throws(Refusal) -> [Answer] {
+  private func answers(
+    to members: [BundleIntake.Member], of owner: CredentialID
+  ) async throws(Refusal) -> [Answer] {
     guard let names = FreshNames(count: members.count) else {
       throw Refusal(.storeFailed, "the receiver has no random bytes")
     }
@@ -189,7 +196,9 @@ extension RequestResponder {
     }
     guard answers.count == members.count else { throw Refusal(.storeFailed, "the receiver contradicts itself") }
     if !published.isEmpty {
-      logger.info("published \(published.count) files of a bundle, \(published.reduce(0, &+)) bytes")
+      logger.info(
+        "published \(published.count) files of a bundle, \(published.reduce(0, &+)) bytes",
+        metadata: users.metadata(of: owner))
     }
     return answers
   }
@@ -296,7 +305,9 @@ extension RequestResponder {
       notePublication(receipt, of: question.credential, freshID: freshID, level: level)
     case (_, .refused(let refusal)) where refusal.kind == .tagMismatch:
       // Worth a line even where every other refusal is the client's business.
-      logger.warning("tampering, or a client with another credential: the tag of \(question.subject) is wrong")
+      logger.warning(
+        "tampering, or a client with another credential: the tag of \(question.subject) is wrong",
+        metadata: users.metadata(of: question.credential))
     default: break
     }
   }
@@ -312,7 +323,8 @@ extension RequestResponder {
     }
     let place = receipt.publishedAs.map { " as \($0.debugDescription)" } ?? ""
     logger.log(
-      level: level, "published \(receipt.name.debugDescription)\(place), \(receipt.sizeBytes) bytes\(streams ?? "")")
+      level: level, "published \(receipt.name.debugDescription)\(place), \(receipt.sizeBytes) bytes\(streams ?? "")",
+      metadata: users.metadata(of: owner))
   }
 }
 
