@@ -136,6 +136,21 @@ def test_the_log_says_whose_a_line_is(new_receiver, folder):
     assert not any(token in receiver.program.log for token in tokens)
 
 
+@pytest.mark.parametrize("expired", [True, False])
+def test_a_certificate_that_has_ended_is_said(new_receiver, folder, expired):
+    """Regression (SV11): it was taken without a word."""
+    authority = Authority(folder / "authority")
+    operators_token = folder / "operator"
+    operators_token.write_text("o" * 40)
+    operators_token.chmod(0o600)
+    receiver = new_receiver(
+        "--operator-token-file", operators_token, certificate=authority.issue("receiver", expired=expired), ca=authority.certificate)
+    assert ("the certificate, or one above it, ended" in receiver.program.log) == expired, receiver.program.log
+    if not expired:
+        metrics = ProtocolClient(receiver).request("GET", "/metrics", token="o" * 40).body.decode()
+        assert "uploadfs_receiver_certificate_end_timestamp_seconds 4102358400" in metrics, metrics
+
+
 @pytest.mark.promises("S72f")
 def test_a_session_that_a_client_relies_upon_never_ends_by_itself(new_receiver):
     """Regression (MC1): it was deleted with the only copy after --session-max-age, also over restarts."""

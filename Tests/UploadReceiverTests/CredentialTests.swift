@@ -1,3 +1,4 @@
+import Logging
 import Promises
 import ReceiverCore
 import Testing

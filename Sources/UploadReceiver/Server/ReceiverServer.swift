@@ -71,6 +71,7 @@ public final class ReceiverServer: Sendable {
   private let configuration: ReceiverConfiguration
   private let logger: Logger
   private let tls: NIOSSLContext
+  private let certificates: CertificateLife
   private let store: FileStore
   private let driver: ReceiverDriver
   private let budget: ByteBudget
@@ -80,7 +81,7 @@ public final class ReceiverServer: Sendable {
   public init(_ configuration: ReceiverConfiguration, logger: Logger) throws(ReceiverStartError) {
     self.configuration = configuration
     self.logger = logger
-    tls = try ReceiverServer.makeTLS(configuration)
+    (tls, certificates) = try ReceiverServer.makeTLS(configuration)
     do throws(StoreOpeningError) {
       store = try FileStore(
         root: configuration.root,
@@ -118,7 +119,9 @@ public final class ReceiverServer: Sendable {
     }
   }
 
-  private static func makeTLS(_ configuration: ReceiverConfiguration) throws(ReceiverStartError) -> NIOSSLContext {
+  private static func makeTLS(
+    _ configuration: ReceiverConfiguration
+  ) throws(ReceiverStartError) -> (NIOSSLContext, CertificateLife) {
     do {
       let chain = try NIOSSLCertificate.fromPEMBytes(configuration.certificateChainPEM)
       guard !chain.isEmpty else { throw ReceiverStartError.certificate("the certificate file holds no certificate") }
@@ -127,7 +130,10 @@ public final class ReceiverServer: Sendable {
         certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
       tls.minimumTLSVersion = .tlsv13
       tls.applicationProtocols = ["h2", "http/1.1"]
-      return try NIOSSLContext(configuration: tls)
+      let life = CertificateLife(
+        beginsAt: chain.map { Int64($0.notValidBefore) }.max() ?? .min,
+        endsAt: chain.map { Int64($0.notValidAfter) }.min() ?? .max)
+      return (try NIOSSLContext(configuration: tls), life)
     } catch let error as ReceiverStartError {
       throw error
     } catch {
@@ -174,7 +180,8 @@ public final class ReceiverServer: Sendable {
       translation: RequestTranslation(
         credentials: configuration.credentials, operatorToken: configuration.operatorToken,
         limits: configuration.limits),
-      budget: budget, statistics: statistics, logger: logger, users: UserNumbers(configuration.credentials))
+      budget: budget, statistics: statistics, logger: logger, users: UserNumbers(configuration.credentials),
+      certificates: certificates)
     let channel = ReceiverChannel(
       tls: tls, limits: configuration.connections, peers: PeerConnections(connectionsMax: connectionsPerPeer),
       statistics: statistics,
@@ -202,6 +209,10 @@ public final class ReceiverServer: Sendable {
     let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in
       if memory.isWorthwhile() { driver.returnMemory() }
     }
+    ReceiverServer.sayTrouble(of: certificates, logger)
+    let days = group.next().scheduleRepeatedTask(initialDelay: .hours(24), delay: .hours(24)) {
+      [certificates, logger] _ in ReceiverServer.sayTrouble(of: certificates, logger)
+    }
     let users = Dictionary(
       configuration.credentials.enumerated().map { ($1.id, OperatorSocket.User(number: $0 + 1, root: $1.root)) },
       uniquingKeysWith: { first, _ in first })
@@ -210,6 +221,7 @@ public final class ReceiverServer: Sendable {
     ticks.cancel()
     syncs.cancel()
     returns.cancel()
+    days.cancel()
     listener?.close(promise: nil)
     await driver.shutDown()
     do throws(StoreFailure) {
@@ -218,6 +230,11 @@ public final class ReceiverServer: Sendable {
       logger.error("what was received last may not be on the disk: \(error.words)")
     }
     if let failure { throw .listen(failure) }
+  }
+
+  private static func sayTrouble(of certificates: CertificateLife, _ logger: Logger) {
+    guard let trouble = certificates.trouble(at: Int64(time(nil))) else { return }
+    logger.log(level: trouble.level, "\(trouble.words)")
   }
 
   private enum Milestone: Sendable {

@@ -231,7 +231,8 @@ final class ReceiverStatistics: Sendable {
 
   /// `GET /metrics`, in Prometheus' text format.
   func metrics(
-    freeBytes: UInt64?, foldersAway: Int, sessionsSetAside: Int, filesNumbered: Int, budgetFreeBytes: Int
+    freeBytes: UInt64?, foldersAway: Int, sessionsSetAside: Int, filesNumbered: Int, budgetFreeBytes: Int,
+    certificateEndsAt: Int64
   ) -> String {
     let state = state.withLock { $0 }
     let total = state.total
@@ -264,6 +265,11 @@ final class ReceiverStatistics: Sendable {
       (
         "sessions_set_aside", "gauge", "Upload sessions that cannot be read, or are damaged, and are kept.",
         UInt64(sessionsSetAside)
+      ),
+      (
+        "certificate_end_timestamp_seconds", "gauge",
+        "When the certificate, or one above it, ends: seconds since 1970.",
+        UInt64(max(0, certificateEndsAt))
       ),
       ("body_memory_free_bytes", "gauge", "Memory left for request bodies.", UInt64(max(0, budgetFreeBytes))),
     ]

@@ -18,6 +18,7 @@ struct RequestResponder: Sendable {
   let statistics: ReceiverStatistics
   let logger: Logger
   let users: UserNumbers
+  let certificates: CertificateLife
 
   /// A request being answered.
   struct Exchange {
@@ -101,7 +102,8 @@ struct RequestResponder: Sendable {
       body: Array(
         statistics.metrics(
           freeBytes: driver.freeBytes, foldersAway: driver.foldersAway,
-          sessionsSetAside: driver.setAsideCount, filesNumbered: driver.numberedCount, budgetFreeBytes: budget.freeBytes
+          sessionsSetAside: driver.setAsideCount, filesNumbered: driver.numberedCount,
+          budgetFreeBytes: budget.freeBytes, certificateEndsAt: certificates.endsAt
         ).utf8))
   }
 
