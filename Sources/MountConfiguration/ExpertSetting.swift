@@ -94,7 +94,7 @@ extension SettingReader {
     var timing = UploadTiming()
     guard let given = sources[.expert] else { return timing }
     let name = given.name(of: .expert)
-    for text in given.values {
+    for text in given.plainValues {
       let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
       guard parts.count == 2 else {
         throw ConfigurationError("\(name): “\(text)” is no key=value, such as retry-delay-max=30s")

@@ -169,6 +169,21 @@ public struct SettingText: Hashable, Sendable {
     return values.map { String(decoding: Self.trimmed($0), as: UTF8.self) }.filter { !$0.isEmpty }
   }
 
+  /// The same of a setting whose values are no patterns: `\;` is a `;`.
+  var plainValues: [String] { values.map(SettingText.withSemicolons) }
+
+  /// With each `\;` as `;`. A backslash behind another one, or before anything else, stays.
+  static func withSemicolons(_ text: String) -> String {
+    var bytes: [UInt8] = []
+    var isEscaped = false
+    for byte in text.utf8 {
+      if isEscaped, byte == UInt8(ascii: ";") { bytes.removeLast() }
+      bytes.append(byte)
+      isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
   /// Without blanks around it; one behind a backslash stays.
   private static func trimmed(_ bytes: [UInt8]) -> ArraySlice<UInt8> {
     let blanks: Set<UInt8> = [UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r")]

@@ -91,7 +91,7 @@ extension SettingReader {
       throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
     }
     var fields: [FormField] = []
-    for line in sources[.formExtra]?.values ?? [] {
+    for line in sources[.formExtra]?.plainValues ?? [] {
       do {
         fields.append(try FormField(line))
       } catch {
@@ -103,7 +103,7 @@ extension SettingReader {
       fileField: try path(.formField) ?? FormOptions().fileField, fields: fields,
       unclear: try choice(.formUnclear) ?? FormOptions().unclear,
       digestField: try path(.formDigestField) ?? FormOptions().digestField,
-      omittedMembers: (sources[.formOmit]?.values ?? []).map { $0.lowercased() },
+      omittedMembers: (sources[.formOmit]?.plainValues ?? []).map { $0.lowercased() },
       fileBytesMax: try bytes(.maxUploadSize, atLeast: 1))
   }
 
@@ -164,7 +164,7 @@ extension SettingReader {
           + "like it")
     }
     var metadata: [TusMetadataEntry] = []
-    for entry in sources[.tusMetadata]?.values ?? [] {
+    for entry in sources[.tusMetadata]?.plainValues ?? [] {
       do {
         metadata.append(try TusMetadataEntry(entry))
       } catch {

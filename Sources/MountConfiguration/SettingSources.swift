@@ -50,7 +50,7 @@ public struct SettingSources: Sendable {
   /// Nothing wins over less.
   public mutating func add(credentialsIn folder: String, isThere: (String) -> Bool) {
     for setting in Setting.allCases where setting.isSecret {
-      let path = (folder.hasSuffix("/") ? folder : folder + "/") + setting.rawValue
+      let path = (folder.utf8.last == UInt8(ascii: "/") ? folder : folder + "/") + setting.rawValue
       if isThere(path) { add(path, for: setting, from: .file(path: folder)) }
     }
   }
@@ -73,7 +73,8 @@ public struct SettingSources: Sendable {
             + SettingSources.hint(nearestName(to: parts[0], among: possible.map(\.rawValue)))
             + "; use " + possible.map(\.rawValue).joined(separator: ", "))
       }
-      let value = SettingSources.unescaped(parts[1])
+      // What takes several is cut at `;` once more.
+      let value = SettingSources.unescaped(setting.isList ? parts[1] : SettingText.withSemicolons(parts[1]))
       // Of what takes several, each is given by itself: `;` ends a whole destination.
       if setting.isList, let known = own.texts[setting] {
         own.texts[setting] = SettingText("\(known.text)\n\(value)", from: origin)
@@ -94,7 +95,8 @@ public struct SettingSources: Sendable {
 
   /// A relative path in a configuration file starts at that file's folder.
   private mutating func add(resolving text: String, for setting: Setting, from origin: SettingOrigin) {
-    guard case .file(let path) = origin, setting.isPath, !text.hasPrefix("/"), !text.isEmpty else {
+    guard case .file(let path) = origin, setting.isPath, text.utf8.first != UInt8(ascii: "/"), !text.isEmpty
+    else {
       return add(text, for: setting, from: origin)
     }
     add(SettingSources.folder(of: path) + text, for: setting, from: origin)
@@ -119,7 +121,7 @@ public struct SettingSources: Sendable {
 
   /// The folder part of a path with its slash; empty when there is none.
   private static func folder(of path: String) -> String {
-    path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
+    path.unicodeScalars.lastIndex(of: "/").map { String(path.unicodeScalars[...$0]) } ?? ""
   }
 
   /// Where the parser gave up, and in its words why.

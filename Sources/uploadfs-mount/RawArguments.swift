@@ -17,9 +17,15 @@ enum RawArguments {
     String(decoding: bytes, as: UTF8.self).utf8.elementsEqual(text.utf8)
   }
 
-  private static var all: [[UInt8]] {
-    (0..<Int(CommandLine.argc)).compactMap { index in
-      CommandLine.unsafeArgv[index].map { text in (0..<strlen(text)).map { UInt8(bitPattern: text[Int($0)]) } }
-    }
+  /// All of them, the process's name first.
+  static var all: [[UInt8]] {
+    (0..<Int(CommandLine.argc)).compactMap { index in CommandLine.unsafeArgv[index].map { bytes(of: $0) } }
+  }
+
+  /// A variable of the environment.
+  static func variable(_ name: String) -> [UInt8]? { getenv(name).map { bytes(of: $0) } }
+
+  private static func bytes(of text: UnsafePointer<CChar>) -> [UInt8] {
+    (0..<strlen(text)).map { UInt8(bitPattern: text[Int($0)]) }
   }
 }

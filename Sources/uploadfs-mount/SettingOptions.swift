@@ -271,19 +271,22 @@ struct SettingOptions: ParsableArguments {
 
   /// Flags, environment and file together, as they were written.
   func sources(environment: [String: String]) throws -> SettingSources {
+    try SettingBytes.check(arguments: RawArguments.all)
+    try SettingBytes.check(environment: RawArguments.variable)
     var sources = SettingSources()
     sources.add(flags: given)
     try sources.add(environment: environment)
     if let path = config ?? environment[Setting.configurationFileVariable] {
       let bytes: [UInt8]
       do {
-        bytes = try WholeFile.read(path, bytesMax: 1 << 20)
+        bytes = try WholeFile.readSettings(path, bytesMax: 1 << 20)
       } catch {
-        throw ConfigurationError("the configuration file \(path) cannot be read: \(systemMessage(error.code))")
+        let why = error.code == EINVAL ? "it is a pipe or a device; put a file there" : systemMessage(error.code)
+        throw ConfigurationError("the configuration file \(path) cannot be read: \(why)")
       }
-      try sources.add(file: String(decoding: bytes, as: UTF8.self), path: path)
+      try sources.add(file: try SettingBytes.text(ofFile: bytes, path: path), path: path)
     }
-    if let folder = environment["CREDENTIALS_DIRECTORY"], folder.hasPrefix("/") {
+    if let folder = environment["CREDENTIALS_DIRECTORY"], folder.utf8.first == UInt8(ascii: "/") {
       sources.add(credentialsIn: folder) { access($0, R_OK) == 0 }
     }
     return sources

@@ -23,6 +23,19 @@ enum WholeFile {
     return try read(descriptor, bytesMax: bytesMax)
   }
 
+  /// The bytes of a file of settings. A pipe would keep the command until something is written into it, and a device may have no end: neither
+  /// is read (EINVAL).
+  static func readSettings(_ path: String, bytesMax: Int) throws(SystemError) -> [UInt8] {
+    let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemError.last }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw SystemError.last }
+    guard status.st_mode & S_IFMT != S_IFDIR else { throw SystemError(code: EISDIR) }
+    guard status.st_mode & S_IFMT == S_IFREG else { throw SystemError(code: EINVAL) }
+    return try read(descriptor, bytesMax: bytesMax)
+  }
+
   /// The bytes from a descriptor's position to the end.
   static func read(_ descriptor: Int32, bytesMax: Int) throws(SystemError) -> [UInt8] {
     var bytes: [UInt8] = []

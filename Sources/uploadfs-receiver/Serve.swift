@@ -85,6 +85,11 @@ struct Serve: AsyncParsableCommand {
   var logLevel = Logger.Level.info
 
   func validate() throws {
+    // It would name another folder, with U+FFFD in its name.
+    for index in 1..<max(1, Int(CommandLine.argc)) {
+      guard let argument = CommandLine.unsafeArgv[index], String(validatingCString: argument) == nil else { continue }
+      throw ValidationError("Argument \(index) is no UTF-8; use a path that is.")
+    }
     guard ListenAddress(listen) != nil else {
       throw ValidationError("--listen needs HOST:PORT, for example 127.0.0.1:8443 or [::1]:0, not \"\(listen)\".")
     }

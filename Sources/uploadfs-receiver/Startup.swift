@@ -88,9 +88,11 @@ struct Startup {
     warnIfReadable(file)
     let bytes = try read(file, .tokenFileUnusable, "token file")
     do throws(TokenFileError) {
-      let text = String(decoding: bytes, as: UTF8.self)
-      let credentials = try TokenFile.parse(text, base: command.root)
-      for warning in TokenFile.warnings(of: text, credentials) { logger.warning("\(file): \(warning)") }
+      let credentials = try TokenFile.parse(bytes, base: command.root)
+      // It is UTF-8, or it would have been refused.
+      for warning in TokenFile.warnings(of: String(decoding: bytes, as: UTF8.self), credentials) {
+        logger.warning("\(file): \(warning)")
+      }
       return credentials
     } catch {
       throw StartFailure(.tokenFileUnusable, "\(file): \(error).")

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from harness import MOUNT_TOOL, clean_environment, mounts_below, sha256, wait_until, write_random
+from harness import MOUNT_TOOL, SOON, clean_environment, mounts_below, sha256, wait_until, write_random
 from throttle import ThrottlingProxy
 
 
@@ -99,6 +99,29 @@ def test_a_misspelt_option(arguments, words):
     """Regression (NU10): for any short word that there is not, “--to” was advised."""
     done = run(*arguments)
     assert done.returncode == 64 and words in done.stderr, done.stderr
+
+
+def test_a_pipe_as_configuration_is_refused(folder):
+    """Regression (NM12): it hung until something was written into it."""
+    os.mkfifo(folder / "pipe.yaml")
+    done = subprocess.run([str(MOUNT_TOOL), "mount", str(folder), "--config", str(folder / "pipe.yaml")], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=SOON, env=clean_environment())
+    assert done.returncode == 14 and "a pipe or a device" in done.stderr, done.stderr
+
+
+def test_a_setting_that_is_no_text_is_refused(folder):
+    """Regression (NM2): another folder was used as spool, with U+FFFD in its name, without a word."""
+    spool = os.fsdecode(bytes(folder / "spool") + b"\xff")
+    configuration = folder / "mount.yaml"
+    configuration.write_bytes(b"to: https://127.0.0.1:1\nspool: " + os.fsencode(spool) + b"\n")
+    for arguments, variables, place in (
+            (["--spool", spool], {}, "the value of --spool"), ([], {"UPLOADFS_SPOOL": spool}, "the environment's UPLOADFS_SPOOL"),
+            (["--config", str(configuration)], {}, f"{configuration}, line 2")):
+        done = subprocess.run(
+            [str(MOUNT_TOOL), "mount", str(folder), "--to", "https://127.0.0.1:1", *arguments], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=SOON, env=clean_environment() | variables)
+        assert done.returncode == 14 and f"{place} is no UTF-8" in done.stderr, done.stderr
+    assert not [name for name in os.listdir(folder) if name.startswith("spool")]
 
 
 @pytest.mark.parametrize("text, words", [

@@ -130,6 +130,20 @@ private func refusal(
     #expect(further.first?.configuration.tokenFile?.hasSuffix("/keys/my token") == true)
   }
 
+  /// Regression (NM12): a value with a `;` could not be written.
+  @Test func semicolonBehindABackslash_isPartOfItsValue() throws {
+    let form: [Setting: String] = [
+      .to: "form+https://h/p", .spool: "/s", .formExtra: #"note=a\;b; kind=c"#, .formOmit: #"x\;y;z"#,
+      .destination: #"archive to=form+https://h/q form-success=ok\;done form-extra=note=d\;e form-extra=kind=f"#,
+    ]
+    let read = try configuration(flags: form)
+    #expect(read.form?.fields == [try FormField("note=a;b"), try FormField("kind=c")])
+    #expect(read.form?.omittedMembers == ["x;y", "z"])
+    let further = try #require(read.further.first?.configuration.form)
+    #expect(further.successText == "ok;done")
+    #expect(further.fields == [try FormField("note=d;e"), try FormField("kind=f")])
+  }
+
   private static let formValues: [Setting: String] = [
     .to: "form+https://forms.example.org/api/uploads.php?ui=json", .spool: "/s", .basicAuthFile: "/p",
     .proxy: "socks5h://127.0.0.1:1080", .noProxy: "a.example.org,10.0.0.0/8", .proxyAuthFile: "/q", .clientCert: "/c",
@@ -415,6 +429,36 @@ private func refusal(
     #expect(rules.settings(for: RelativePath("a b")).close == .wait)
     #expect(refusal(file: "rule: {a: b}\n").contains("“rule” takes a plain value or a list"))
     #expect(refusal(file: "parallel: [1]\n").contains("“parallel” takes one plain value"))
+  }
+
+  /// Regression (NM2): a path that is no UTF-8 became another one, with U+FFFD in it, without a word.
+  @Test func whatIsNoUTF8_isRefusedWithItsPlace() throws {
+    let refusal = { (check: () throws -> Void) -> String in
+      do {
+        try check()
+        return ""
+      } catch {
+        return "\(error)"
+      }
+    }
+    let arguments = { (arguments: [[UInt8]]) in
+      refusal { try SettingBytes.check(arguments: [Array("uploadfs-mount".utf8)] + arguments) }
+    }
+    let bad = Array("/spool/".utf8) + [0xe9]
+    let (flag, mount) = (Array("--spool".utf8), Array("mount".utf8))
+    #expect(arguments([flag, bad]).hasPrefix("the value of --spool is no UTF-8"))
+    #expect(arguments([flag + [UInt8(ascii: "=")] + bad]).hasPrefix("the value of --spool is no UTF-8"))
+    #expect(arguments([mount, bad]).hasPrefix("argument 2 is no UTF-8"))
+    #expect(arguments([mount, Array("/spool/é".utf8)]).isEmpty)
+    let variable = { (wanted: String) in
+      refusal { try SettingBytes.check { name in name == wanted ? bad : name == "UPLOADFS_TO" ? [0x61] : nil } }
+    }
+    #expect(variable("UPLOADFS_SPOOL").hasPrefix("the environment's UPLOADFS_SPOOL is no UTF-8"))
+    #expect(variable("UPLOADFS_CONFIG").contains("UPLOADFS_CONFIG") && variable("LESS").isEmpty)
+    let file = Array("to: https://h/\nspool: ".utf8) + bad
+    #expect(refusal { _ = try SettingBytes.text(ofFile: file, path: "/e/m.yaml") }.hasPrefix("/e/m.yaml, line 2 is no"))
+    let marked = try SettingBytes.text(ofFile: [0xef, 0xbb, 0xbf] + Array("to: é".utf8), path: "/e/m.yaml")
+    #expect(marked == "to: é" && marked.unicodeScalars.first == "t")
   }
 
   @Test func brokenFile_isOneLineThatNamesIt() {

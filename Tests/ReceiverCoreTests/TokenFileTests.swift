@@ -14,6 +14,18 @@ import Testing
       ])
   }
 
+  /// Regression (NM2): the root became another folder, with U+FFFD in its name, without a word.
+  @Test func lineThatIsNoUTF8_isRefused() throws {
+    let lines = Array("one token-one\n/srv/".utf8) + [0xe9] + Array(" token-two\n".utf8)
+    #expect {
+      try TokenFile.parse(lines, base: "/base")
+    } throws: { error in
+      "\(error)" == "line 2: the line is no UTF-8; use a root whose path is"
+    }
+    let marked = try TokenFile.parse([0xef, 0xbb, 0xbf] + Array("é token-one\n".utf8), base: "/base")
+    #expect(marked.map(\.root) == ["/base/é"])
+  }
+
   @Test(
     "Regression (NM9): a token was cut at its `#`, and let in what was shorter; the folder of the receiver's key was a root"
   )

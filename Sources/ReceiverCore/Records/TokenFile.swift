@@ -21,6 +21,17 @@ public enum TokenFile {
   public static let safeTokenBytesMin = 32
   private static let advice = "make one with: openssl rand -hex 32"
 
+  /// Reads a token file. A line that is no UTF-8 would name another folder, with U+FFFD in its name, and is refused.
+  public static func parse(_ bytes: [UInt8], base: String) throws(TokenFileError) -> [Credential] {
+    let content = bytes.starts(with: [0xef, 0xbb, 0xbf]) ? bytes[3...] : bytes[...]
+    guard let text = String(validating: content, as: UTF8.self) else {
+      let lines = content.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+      let place = lines.firstIndex { String(validating: $0, as: UTF8.self) == nil } ?? 0
+      throw TokenFileError(line: place + 1, reason: "the line is no UTF-8; use a root whose path is")
+    }
+    return try parse(text, base: base)
+  }
+
   /// Reads the text of a token file; relative roots are below `base`.
   public static func parse(_ text: String, base: String) throws(TokenFileError) -> [Credential] {
     var credentials: [Credential] = []
