@@ -91,7 +91,7 @@ public struct MachineFacts: Hashable, Sendable {
     var existing = path
     var status = stat()
     while stat(existing, &status) != 0, errno == ENOENT {
-      let parent = existing.lastIndex(of: "/").map { String(existing[..<$0]) }
+      let parent = existing.unicodeScalars.lastIndex(of: "/").map { String(existing[..<$0]) }
       existing = parent.map { $0.isEmpty ? "/" : $0 } ?? "."
     }
     var numbers = statvfs()
@@ -132,7 +132,7 @@ public struct MachineFacts: Hashable, Sendable {
       return nil
     }
     defer { free(path) }
-    let parts = String(cString: path).split(separator: "/")
+    let parts = String(cString: path).unicodeScalars.split(separator: "/").map(String.init)
     guard let name = parts.last, ["captures", ".state"].contains(name) else { return nil }
     return "/" + parts.dropLast().joined(separator: "/")
   }

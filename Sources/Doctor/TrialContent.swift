@@ -43,8 +43,9 @@ public struct TrialSample: Sendable {
 
   /// A sample of what a file of this name holds.
   public init(named name: String, content: [UInt8]) {
-    let parts = name.split(separator: "/").last?.split(separator: ".", omittingEmptySubsequences: false) ?? []
-    let end = parts.count > 1 ? parts.last.map(String.init) ?? "" : ""
+    let parts =
+      name.unicodeScalars.split(separator: "/").last?.split(separator: ".", omittingEmptySubsequences: false) ?? []
+    let end = parts.count > 1 ? parts.last.map { String($0) } ?? "" : ""
     nameExtension = end.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? end : ""
     self.content = content
   }

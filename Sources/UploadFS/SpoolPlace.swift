@@ -45,7 +45,7 @@ package struct SpoolPlace {
     if stat(path, &status) == 0 { return }
     let failure = errno
     guard failure == ENOENT else { throw unusable(path, "cannot be reached") }
-    if let slash = path.lastIndex(of: "/"), slash != path.startIndex { try make(String(path[..<slash])) }
+    if let slash = path.unicodeScalars.lastIndex(of: "/"), slash != path.startIndex { try make(String(path[..<slash])) }
     if mkdir(path, 0o700) != 0, errno != EEXIST { throw unusable(path, "cannot be made") }
   }
 
@@ -63,7 +63,7 @@ package struct SpoolPlace {
     var status = stat()
     while stat(existing, &status) != 0 {
       guard errno == ENOENT, existing != "/", existing != "." else { throw unusable(existing, "cannot be reached") }
-      guard let slash = existing.lastIndex(of: "/") else {
+      guard let slash = existing.unicodeScalars.lastIndex(of: "/") else {
         existing = "."
         continue
       }
@@ -101,7 +101,7 @@ package struct SpoolPlace {
   /// The spool whose captures hold a path; nil when there is none.
   package static func spool(around path: String) -> String? {
     var place = path
-    while let slash = place.lastIndex(of: "/") {
+    while let slash = place.unicodeScalars.lastIndex(of: "/") {
       let parent = String(place[..<slash])
       var status = stat()
       if place[slash...] == "/captures", lstat(parent + "/.state", &status) == 0, status.kind == .directory {
@@ -125,25 +125,25 @@ package struct SpoolPlace {
   }
 
   private static func isAt(_ path: String, orBelow parent: String) -> Bool {
-    path == parent || path.hasPrefix(parent == "/" ? "/" : parent + "/")
+    path.utf8.elementsEqual(parent.utf8) || path.utf8.starts(with: (parent == "/" ? "/" : parent + "/").utf8)
   }
 
   /// An absolute path without symbolic links, as far as the path exists. The last component is not entered: it may be a
   /// mount whose daemon is dead.
   package static func resolved(_ path: String) -> String {
     var trimmed = path
-    while trimmed.count > 1, trimmed.hasSuffix("/") { trimmed.removeLast() }
+    while trimmed.utf8.count > 1, trimmed.utf8.last == UInt8(ascii: "/") { trimmed.unicodeScalars.removeLast() }
     if let buffer = realpath(trimmed, nil) {
       defer { free(buffer) }
       return String(cString: buffer)
     }
     guard trimmed != "/", trimmed != ".", !trimmed.isEmpty else { return "/" }
-    guard let slash = trimmed.lastIndex(of: "/") else {
+    guard let slash = trimmed.unicodeScalars.lastIndex(of: "/") else {
       let parent = resolved(".")
       return parent == "/" ? "/" + trimmed : parent + "/" + trimmed
     }
     let parent = resolved(slash == trimmed.startIndex ? "/" : String(trimmed[..<slash]))
-    let last = trimmed[trimmed.index(after: slash)...]
+    let last = trimmed[trimmed.unicodeScalars.index(after: slash)...]
     return parent == "/" ? "/" + last : parent + "/" + last
   }
 }

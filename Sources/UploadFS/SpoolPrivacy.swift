@@ -54,7 +54,7 @@ public enum SpoolPrivacy: Hashable, Sendable {
     let place = SpoolPlace.resolved(path)
     var status = stat()
     let isShared = stat(place, &status) == 0 && status.st_mode & S_ISVTX != 0
-    let names = place.split(separator: "/")
+    let names = place.unicodeScalars.split(separator: "/").map(String.init)
     return isShared || names.count < 2 || names.count == 2 && names[0] == "var" || ["usr", "etc"].contains(names[0])
   }
 

@@ -70,7 +70,7 @@ struct MountView {
   /// The mount that the path leads into; nil when there is none.
   private var around: String? {
     var folder = RealPath.of(mountPoint)
-    while let path = folder, path != "/", let slash = path.lastIndex(of: "/") {
+    while let path = folder, path != "/", let slash = path.unicodeScalars.lastIndex(of: "/") {
       let parent = slash == path.startIndex ? "/" : String(path[..<slash])
       if access("\(parent == "/" ? "" : parent)/.uploadfs/summary.json", F_OK) == 0 { return parent }
       folder = parent

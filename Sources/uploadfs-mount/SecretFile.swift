@@ -49,10 +49,12 @@ enum SecretFile {
 
   /// systemd guards the folder of a service's credentials itself, and shows its access list as a group's mode bits.
   private static func isCredential(_ path: String) -> Bool {
-    guard let folder = getenv("CREDENTIALS_DIRECTORY").map({ String(cString: $0) }), folder.hasPrefix("/") else {
-      return false
-    }
-    return path.hasPrefix(folder.hasSuffix("/") ? folder : folder + "/") && !path.contains("/../")
+    guard let folder = getenv("CREDENTIALS_DIRECTORY").map({ String(cString: $0) }),
+      folder.utf8.first == UInt8(ascii: "/")
+    else { return false }
+    let inside = folder.utf8.last == UInt8(ascii: "/") ? folder : folder + "/"
+    let leadsOut = path.unicodeScalars.split(separator: "/").contains { $0.elementsEqual("..".unicodeScalars) }
+    return path.utf8.starts(with: inside.utf8) && !leadsOut
   }
 
   private static func octal(_ mode: mode_t) -> String {

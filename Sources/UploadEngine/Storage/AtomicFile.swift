@@ -94,7 +94,7 @@ enum AtomicFile {
   }
 
   private static func syncFolder(of path: String, _ effects: FileEffects) throws(StorageError) {
-    let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+    let folder = path.unicodeScalars.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
     let descriptor = open(folder.isEmpty ? "/" : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { throw .system(errno, cannot: "open the folder \(quoted(folder))") }
     defer { close(descriptor) }

@@ -123,7 +123,7 @@ final class StateCopies: Sendable {
 
   private func hasSpace(for database: any CopiedDatabase) throws(StorageError) -> Bool {
     let path = database.path
-    let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+    let folder = path.unicodeScalars.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
     var numbers = statvfs()
     guard statvfs(folder, &numbers) == 0 else { throw .system(errno, cannot: "examine \(quoted(folder))") }
     var neededBytes = reserveBytes

@@ -161,7 +161,7 @@ public final class FileStore: UploadStore {
       incoming = try FileStore.makeDirectory("incoming", in: state, mode: 0o700)
       let receiptFolder = try FileStore.makeDirectory("receipts", in: state, mode: 0o700)
       receipts = try ReceiptJournal(receiptFolder, beforeSync: beforeSync)
-      let path = root.hasSuffix("/") ? "\(root).uploads" : "\(root)/.uploads"
+      let path = root.utf8.last == UInt8(ascii: "/") ? "\(root).uploads" : "\(root)/.uploads"
       stateFolders = [
         ConfiguredFolder(path: path, descriptor: state),
         ConfiguredFolder(path: "\(path)/sessions", descriptor: sessions),
