@@ -42,11 +42,13 @@ let package = Package(
     .systemLibrary(name: "COpenSSLSystem", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CISALSystem", pkgConfig: "libisal", providers: [.apt(["libisal-dev"])]),
     .systemLibrary(name: "CLZ4System", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
+    .systemLibrary(name: "CZSTDSystem", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .target(name: "CFuse", dependencies: ["CFuse3System"]),
     .target(name: "CCurl", dependencies: ["CCurlSystem"]),
     .target(name: "COpenSSL", dependencies: ["COpenSSLSystem"]),
     .target(name: "CISAL", dependencies: ["CISALSystem"]),
     .target(name: "CLZ4", dependencies: ["CLZ4System"]),
+    .target(name: "CZSTD", dependencies: ["CZSTDSystem"]),
     .target(name: "CSHA256"),
     .target(name: "CLinux"),
 
@@ -55,7 +57,7 @@ let package = Package(
     .target(name: "Threads", dependencies: ["CLinux"], swiftSettings: strict),
     .target(name: "Quantities", swiftSettings: strict),
     .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
-    .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
+    .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CZSTD", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
     .target(name: "SystemMemory", swiftSettings: strict),
     .target(

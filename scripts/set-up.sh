@@ -60,7 +60,8 @@ require_swift() {
 }
 
 packages_to_build=(
-  ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev pkg-config)
+  ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev
+  libzstd-dev pkg-config)
 packages_to_test=(
   attr btrfs-progs curl e2fsprogs ffmpeg gcc iperf3 iproute2 iputils-ping microsocks nginx-light openssl patch php-cgi procps
   python3 python3-h2 python3-jsonschema python3-pytest python3-pytest-xdist python3-venv rsync sqlite3 tinyproxy-bin util-linux vim-tiny

@@ -50,7 +50,7 @@ public struct Capabilities: Hashable, Sendable, Codable {
   }
 
   /// What a receiver of this version understands.
-  public static let encodingsUnderstood = ChunkEncoding.allCases.map(\.rawValue)
+  public static let encodingsUnderstood = ChunkEncoding.Word.allCases.map(\.rawValue)
 
   /// States what a receiver takes.
   public init(

@@ -47,7 +47,7 @@ public struct ChunkHeaders: Hashable, Sendable {
     sha256 = try HeaderReading.digest(HeaderName.chunkSHA256, value)
     crc32c = try HeaderReading.checksum(HeaderName.chunkCRC32C, value)
     sizeBytes = try HeaderReading.number(HeaderName.chunkSize, value)
-    encoding = try HeaderReading.word(HeaderName.chunkEncoding, value) ?? .identity
+    encoding = try HeaderReading.encoding(value)
     tag = try HeaderReading.digest(HeaderName.chunkHMAC, value)
     contentSHA256 = try HeaderReading.contentDigest(value)
   }
@@ -59,7 +59,7 @@ public struct ChunkHeaders: Hashable, Sendable {
       (HeaderName.chunkSHA256, Hex.encode(sha256)),
       (HeaderName.chunkCRC32C, String(repeating: "0", count: 8 - digits.utf8.count) + digits),
       (HeaderName.chunkSize, String(sizeBytes)),
-      (HeaderName.chunkEncoding, encoding.rawValue),
+      (HeaderName.chunkEncoding, encoding.headerValue),
       (HeaderName.chunkHMAC, Hex.encode(tag)),
     ]
     if let contentSHA256 {
@@ -184,6 +184,17 @@ public enum HeaderReading {
       throw HeaderViolation(field: field, reason: "must be one of: \(words)")
     }
     return word
+  }
+
+  static func encoding(_ value: (String) -> String?) throws(HeaderViolation) -> ChunkEncoding {
+    guard let text = value(HeaderName.chunkEncoding) else { return .identity }
+    guard let encoding = ChunkEncoding(headerValue: text) else {
+      throw HeaderViolation(
+        field: HeaderName.chunkEncoding,
+        reason: "must be one of: identity, lz4, zstd, zstd;stride=S, zstd;stride=S;difference=W (S up to 64, W up to S)"
+      )
+    }
+    return encoding
   }
 
   static func shortText(_ field: String, _ value: (String) -> String?) throws(HeaderViolation) -> String? {

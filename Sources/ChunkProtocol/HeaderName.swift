@@ -66,14 +66,6 @@ public enum MediaType {
   public static let bundle = "application/x-uploadfs-bundle"
 }
 
-/// How a chunk's body is coded. Digests, tag and size are those of the plain bytes.
-public enum ChunkEncoding: String, Hashable, Sendable, Codable, CaseIterable {
-  /// The plain bytes.
-  case identity
-  /// One LZ4 block, without a frame.
-  case lz4
-}
-
 /// What a commit does when a file of that name is already published, where the request does not say whose the name may be
 /// (``NameOwnership``).
 public enum IfExists: String, Hashable, Sendable, Codable, CaseIterable {

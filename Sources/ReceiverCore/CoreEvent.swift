@@ -115,7 +115,8 @@ public struct AnnouncedBytes: Hashable, Sendable {
     case .identity where contentLength != size:
       return Refusal(
         .badRequest(field: HeaderName.chunkSize), "the Content-Length is \(contentLength), but the size is \(size)")
-    case .lz4 where contentLength > size: return .encodedTooLong(plainBytes: Int(size))
+    case .lz4 where contentLength > size, .zstd where contentLength > size:
+      return .encodedTooLong(plainBytes: Int(size))
     default: return nil
     }
   }

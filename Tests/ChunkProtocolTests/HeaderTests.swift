@@ -27,6 +27,20 @@ import Testing
     #expect(try ChunkHeaders(reading: lookup(plain.fields, without: "X-Chunk-Encoding")) == plain)
   }
 
+  @Test(
+    .promises("P115"),
+    arguments: [
+      ("zstd", 1, 0), ("zstd;stride=12", 12, 0), ("zstd;stride=1;difference=1", 1, 1),
+      ("zstd;stride=64;difference=8", 64, 8),
+    ])
+  func filter_isWrittenAsDocumented_andReadBack(text: String, stride: Int, difference: Int) throws {
+    var filtered = chunk
+    filtered.encoding = .zstd(try #require(RecordFilter(stride: stride, difference: difference)))
+    #expect(filtered.fields.first { $0.name == "X-Chunk-Encoding" }?.value == text)
+    #expect(try ChunkHeaders(reading: lookup(filtered.fields)) == filtered)
+    #expect(ChunkEncoding(headerValue: "zstd;stride=1") == .zstd(.none), "a stride of one says nothing")
+  }
+
   @Test(.promises("P31"), arguments: ["X-Chunk-SHA256", "X-Chunk-CRC32C", "X-Chunk-Size", "X-Chunk-HMAC"])
   func chunkHeaders_nameTheMissingField(field: String) {
     #expect(throws: HeaderViolation(field: field, reason: "is missing")) {
@@ -41,7 +55,16 @@ import Testing
       ("X-Chunk-SHA256", String(repeating: "g", count: 64)), ("X-Chunk-CRC32C", "e3069283 "),
       ("X-Chunk-CRC32C", "0xe30692"), ("X-Chunk-CRC32C", ""), ("X-Chunk-Size", "-1"), ("X-Chunk-Size", "+1"),
       ("X-Chunk-Size", "007"), ("X-Chunk-Size", "1e3"), ("X-Chunk-Size", "18446744073709551616"), ("X-Chunk-Size", ""),
-      ("X-Chunk-Size", "٣"), ("X-Chunk-Encoding", "gzip"), ("X-Chunk-Encoding", "LZ4"), ("X-Chunk-HMAC", "00"),
+      ("X-Chunk-Size", "٣"), ("X-Chunk-Encoding", "gzip"), ("X-Chunk-Encoding", "LZ4"), ("X-Chunk-Encoding", "zstd;"),
+      ("X-Chunk-Encoding", "zstd;stride=0"), ("X-Chunk-Encoding", "zstd;stride=65"),
+      ("X-Chunk-Encoding", "zstd;stride=04"),
+      ("X-Chunk-Encoding", "zstd;stride=4;difference=0"), ("X-Chunk-Encoding", "zstd;stride=4;difference=3"),
+      ("X-Chunk-Encoding", "zstd;stride=4;difference=8"), ("X-Chunk-Encoding", "zstd;difference=4"),
+      ("X-Chunk-Encoding", "zstd;difference=4;stride=4"), ("X-Chunk-Encoding", "zstd; stride=4"),
+      ("X-Chunk-Encoding", "zstd;stride=4;stride=4"), ("X-Chunk-Encoding", "zstd;stride=4;difference=4;"),
+      ("X-Chunk-Encoding", "lz4;stride=4"), ("X-Chunk-Encoding", "zstd;stride=300"),
+      ("X-Chunk-Encoding", "zstd;stride="),
+      ("X-Chunk-HMAC", "00"),
       ("Content-Digest", "sha-256=abc"), ("Content-Digest", "sha-256=:AAAA:"), ("Content-Digest", "nonsense"),
     ])
   func chunkHeaders_nameTheUnreadableField(field: String, value: String) {

@@ -33,6 +33,31 @@ import Testing
     #expect(try admitted(1000, .lz4, contentLength: 100).memoryBytes == 1100)
     #expect(try admitted(1000, .lz4, contentLength: .max).memoryBytes == 2000)
     #expect(try admitted(.max, .lz4, contentLength: .max).memoryBytes == 2 * Int(UInt32.max))
+    #expect(try admitted(1000, .zstd(.none), contentLength: 100).memoryBytes == 1100)
+    #expect(try admitted(1000, Self.filtered, contentLength: 100).memoryBytes == 2100)
+    #expect(try admitted(4 << 20, Self.filtered).memoryBytes == 8 << 20 + 256 << 10)
+  }
+
+  private static let filtered = ChunkEncoding.zstd(RecordFilter(stride: 2, difference: 2) ?? .none)
+
+  /// The 16-bit numbers from 0 to 99, as docs/protocol.md has them.
+  private static let frame: [UInt8] = [
+    0x28, 0xB5, 0x2F, 0xFD, 0x20, 200, 0x08, 0, 0, 0, 0x1A, 0x03, 0, 1, 0x23, 0x03, 0, 0,
+  ]
+
+  @Test(.promises("P114", "P115")) func frame_becomesItsPlainBytes() throws {
+    let plain = [UInt8](0..<100).flatMap { [$0, 0] as [UInt8] }
+    let taken = try admitted(200, Self.filtered, contentLength: 18, sent: Self.frame).take(Self.frame)
+    #expect(taken.plain == plain && taken.facts == ChunkFacts(of: plain))
+    let unfiltered = try admitted(200, .zstd(.none)).take(Self.frame)
+    #expect(unfiltered.plain == [0] + [UInt8](repeating: 1, count: 99) + [UInt8](repeating: 0, count: 100))
+    for wrong in [Self.frame.dropLast(), Self.frame + [0], []] {
+      let refusal = #expect(throws: Refusal.self) { try admitted(200, Self.filtered).take(Array(wrong)) }
+      #expect(refusal?.kind == .digestMismatch(field: "X-Chunk-Encoding"))
+    }
+    for size: UInt32 in [18, 199, 201, 1 << 20] {
+      #expect(throws: Refusal.self, "announced as \(size)") { try admitted(size, Self.filtered).take(Self.frame) }
+    }
   }
 
   @Test func block_becomesItsPlainBytes() throws {
@@ -54,7 +79,7 @@ import Testing
     #expect(try admitted(400, .lz4).take(block).plain == plain)
   }
 
-  @Test(.promises("P84"), arguments: [ChunkEncoding.identity, .lz4])
+  @Test(.promises("P84"), arguments: [ChunkEncoding.identity, .lz4, .zstd(.none)])
   func moreThanAnnounced_isRefusedAsSoonAsItArrives(encoding: ChunkEncoding) throws {
     let body = try admitted(400, encoding)
     try body.check(arrivedBytes: 400)

@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Integrity
 import Lookup
 import Promises
 import ReceiverCore
@@ -91,6 +92,7 @@ import Testing
     #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4], length: 3)) == sizeField)
     let encodingField = Refusal.Kind.badRequest(field: "X-Chunk-Encoding")
     #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4], length: 5, encoding: .lz4)) == encodingField)
+    #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4], length: 5, encoding: .zstd(.none))) == encodingField)
     let shorter = core.begin(id, 0, [1, 2, 3, 4], length: 3, encoding: .lz4)
     #expect(core.isAdmitted(shorter))
     core.send(.chunkFailed(shorter, .bodyBrokeOff))

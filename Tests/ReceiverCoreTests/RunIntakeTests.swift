@@ -193,6 +193,21 @@ import Testing
     #expect(core.heldIndices(id) == [0, 2])
   }
 
+  @Test(.promises("P114")) func filteredMember_isThatOfItsPlainBytes_andALyingOneIsRefusedAlone() throws {
+    let plain = [UInt8](0..<100).flatMap { [$0, 0] as [UInt8] }
+    let encoding = ChunkEncoding.zstd(try #require(RecordFilter(stride: 2, difference: 2)))
+    let frame: [UInt8] = [
+      0x28, 0xB5, 0x2F, 0xFD, 0x20, 200, 0x08, 0, 0, 0, 0x1A, 0x03, 0, 1, 0x23, 0x03, 0, 0,
+    ]
+    let id = core.opened(chunk: 200)
+    let (answers, _) = try send(
+      id,
+      member(id, 0, plain, sending: frame, encoding: encoding)
+        + member(id, 1, plain, sending: frame.dropLast(), encoding: encoding) + member(id, 2, [1]))
+    #expect(answers.map(\.status) == [201, 422, 201])
+    #expect(core.heldIndices(id) == [0, 2])
+  }
+
   @Test(.promises("P33g", "SE7")) func runAsAWhole_needsTypeLengthCredentialAndSession() throws {
     let id = core.opened()
     #expect(status(plan(id, type: nil)) == 415)

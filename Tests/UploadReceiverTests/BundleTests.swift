@@ -39,7 +39,7 @@ import Testing
       assert (capabilities[1]["bundle_files_max"], capabilities[1]["bundle_bytes_max"]) == (64, 4 << 20)
       s = Session()
       for answer in [call("HEAD", "/v1/"), capabilities, s.opened, s.open(), put_file("a", b"x", "k"), put_file("a", b"x", "k")]:
-          assert answer[2]["X-Bundle-Files-Max"] == "64" and answer[2]["X-Chunk-Encodings"] == "identity, lz4", answer[2].items()
+          assert answer[2]["X-Bundle-Files-Max"] == "64" and answer[2]["X-Chunk-Encodings"] == "identity, lz4, zstd", answer[2].items()
       assert "X-Bundle-Files-Max" not in call("GET", "/v1/stats")[2]
       """#)
   }

@@ -27,6 +27,12 @@ let clientProgram = #"""
       assert rest >= 0
       return (bytes([0x1F, seed, 1, 0]) + b"\xff" * (rest // 255) + bytes([rest % 255])
           + bytes([0x50]) + bytes([seed]) * 5)
+  # The Zstandard frame of these runs of one byte each, and with the 8 bytes of the plain length.
+  def zstd_runs(runs, count=None, header=b"\xe0"):
+      size = sum(length for length, _ in runs) if count is None else count
+      blocks = b"".join(struct.pack("<I", length << 3 | 2 | (n == len(runs) - 1))[:3] + bytes([byte])
+          for n, (length, byte) in enumerate(runs))
+      return b"\x28\xb5\x2f\xfd" + header + struct.pack("<Q", size) + blocks
   def hkdf(key, salt, info):
       prk = hmac.new(salt or bytes(32), key, hashlib.sha256).digest()
       return hmac.new(prk, info + b"\1", hashlib.sha256).digest()

@@ -3,14 +3,14 @@ import Testing
 
 @testable import UploadReceiver
 
-/// LZ4 bodies on the real executable: what they give, and how they lie.
+/// Compressed bodies on the real executable: what they give, and how they lie.
 @Suite struct EncodedBodyTests {
   @Test(.promises("P81")) func compressedFile_arrivesAsItsPlainBytes() async throws {
     try await ReceiverProgram().run(
       #"""
       data = some_bytes(CS, 1) + some_bytes(CS, 2) + some_bytes(CS, 3) + b"tail"
       s = Session("compressed.bin", len(data))
-      assert s.opened[1]["encodings"] == ["identity", "lz4"] == s.held()["encodings"]
+      assert s.opened[1]["encodings"] == ["identity", "lz4", "zstd"] == s.held()["encodings"]
       def put(index, **changes):
           plain, block = data[index * CS:(index + 1) * CS], lz4_run(CS, index + 1)
           return call("PUT", s.path(index), block, {**s.headers(index, plain), "X-Chunk-Encoding": "lz4", **changes})
@@ -81,6 +81,37 @@ import Testing
       until(lambda: free() == before)
       expect(send(block), 201)
       assert s.held()["digests"] == {"0": sha(new).hex()}
+      """#)
+  }
+
+  @Test(.promises("P114", "P115", "P116")) func frames_areDecodedOrRefused() async throws {
+    try await ReceiverProgram().run(
+      #"""
+      half = CS // 2
+      data = some_bytes(CS, 1) + bytes(v for n in range(half) for v in (n & 255, n >> 8 & 255)) + b"tail"
+      s = Session("framed.bin", len(data))
+      def put(index, body, encoding, plain=None):
+          plain = data[index * CS:(index + 1) * CS] if plain is None else plain
+          return call("PUT", s.path(index), body, {**s.headers(index, plain), "X-Chunk-Encoding": encoding})
+      same = [(131072, 1), (131072, 1)]
+      # Two-byte numbers that count up from 0: the first one, and differences of 1.
+      counting = [(1, 0), (131071, 1), (1, 0), (131071, 0)]
+      no_frame = (422, "digest-mismatch", "X-Chunk-Encoding")
+      expect(put(0, zstd_runs(same), "zstd"), 201)
+      expect(put(1, zstd_runs(counting), "zstd;stride=2;difference=2"), 201)
+      # Bytes of another filter are other bytes.
+      expect(put(1, zstd_runs(counting), "zstd;stride=2"), 422, "digest-mismatch", "X-Chunk-SHA256")
+      for lying in [zstd_runs(same)[:-1], zstd_runs(same) + b"\0", zstd_runs(same[:1]), zstd_runs(same[:1], CS), zstd_runs(same, CS - 1),
+            zstd_runs(same + same), zstd_runs(same) * 2, zstd_runs([(0, 0)] * 530 + same), b"", secrets.token_bytes(1000),
+            zstd_runs(same, header=b"\xe8"), zstd_runs(same, header=b"\xc0\xff"), zstd_runs(same, header=b"\xe1\1"),
+            b"\x50\x2a\x4d\x18\1\0\0\0\0" + zstd_runs(same)]:
+          expect(put(0, lying, "zstd"), *no_frame)
+      for encoding in ["zstd;stride=65", "zstd;stride=4;difference=8", "zstd;window=1", "ZSTD"]:
+          expect(put(0, zstd_runs(same), encoding), 400, "bad-request", "X-Chunk-Encoding")
+      expect(put(0, bytes(CS + 1), "zstd"), 400, "bad-request", "X-Chunk-Encoding")
+      expect(s.put(2, b"tail"), 201)
+      expect(s.commit(data), 200)
+      assert read("framed.bin") == data
       """#)
   }
 }

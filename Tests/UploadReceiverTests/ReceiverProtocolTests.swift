@@ -257,7 +257,7 @@ import Testing
       plain = socket.create_connection(("127.0.0.1", PORT), timeout=DEADLINE)
       plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
       while plain.recv(1000): pass
-      assert expect(call("GET", "/v1/capabilities"), 200)["encodings"] == ["identity", "lz4"]
+      assert expect(call("GET", "/v1/capabilities"), 200)["encodings"] == ["identity", "lz4", "zstd"]
       """#)
   }
 

@@ -20,8 +20,14 @@ public struct AdmittedBody: Hashable, Sendable {
   /// The most bytes that may arrive. An encoded body that is longer than what it stands for gains nothing.
   public var sentBytesMax: Int { min(contentLength ?? plainBytes, plainBytes) }
 
-  /// The memory that it takes: the plain bytes, and what they are decoded from.
-  public var memoryBytes: Int { encoding == .identity ? plainBytes : plainBytes + sentBytesMax }
+  /// The memory that it takes: the plain bytes, what they are decoded from, and room for undoing a filter.
+  public var memoryBytes: Int {
+    switch encoding {
+    case .identity: plainBytes
+    case .lz4, .zstd(.none): plainBytes + sentBytesMax
+    case .zstd: plainBytes + sentBytesMax + min(plainBytes, RecordFilter.blockBytes)
+    }
+  }
 
   /// Refuses a body of which more has arrived than was announced.
   public func check(arrivedBytes: Int) throws(Refusal) {
@@ -30,7 +36,7 @@ public struct AdmittedBody: Hashable, Sendable {
     case .identity:
       throw Refusal(
         .badRequest(field: HeaderName.chunkSize), "the body is longer than the \(plainBytes) bytes announced")
-    case .lz4: throw .encodedTooLong(plainBytes: plainBytes)
+    case .lz4, .zstd: throw .encodedTooLong(plainBytes: plainBytes)
     }
   }
 
@@ -41,27 +47,32 @@ public struct AdmittedBody: Hashable, Sendable {
     let plain: [UInt8]
     switch encoding {
     case .identity: plain = sent
-    case .lz4: plain = try decompress(sent)
+    case .lz4: plain = try decode(sent, "LZ4 block") { LZ4.decompress($0, into: $1) }
+    case .zstd(let filter):
+      plain = try decode(sent, "Zstandard frame") { Zstandard.decompress($0, undoing: filter, into: $1) }
     }
     return (plain, ChunkFacts(of: plain))
   }
 
-  private func decompress(_ block: [UInt8]) throws(Refusal) -> [UInt8] {
-    if let sentSHA256, Digest32(sha256(block)) != sentSHA256 {
+  private func decode(
+    _ sent: [UInt8], _ form: String,
+    _ decompress: (_ sent: UnsafeRawBufferPointer, _ plain: UnsafeMutableRawBufferPointer) -> Bool
+  ) throws(Refusal) -> [UInt8] {
+    if let sentSHA256, Digest32(sha256(sent)) != sentSHA256 {
       throw Refusal(
         .digestMismatch(field: HeaderName.contentDigest), "the body does not have the SHA-256 of its Content-Digest")
     }
-    var isBlock = false
+    var isDecoded = false
     let plain = [UInt8](unsafeUninitializedCapacity: plainBytes) { target, count in
-      isBlock = block.withUnsafeBytes {
-        LZ4.decompress($0, into: UnsafeMutableRawBufferPointer(target))
+      isDecoded = sent.withUnsafeBytes {
+        decompress($0, UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(target)[..<plainBytes]))
       }
-      count = isBlock ? plainBytes : 0
+      count = isDecoded ? plainBytes : 0
     }
-    guard isBlock else {
+    guard isDecoded else {
       throw Refusal(
         .digestMismatch(field: HeaderName.chunkEncoding),
-        "the body is no LZ4 block of exactly the \(plainBytes) plain bytes that X-Chunk-Size announces")
+        "the body is no \(form) of exactly the \(plainBytes) plain bytes that X-Chunk-Size announces")
     }
     return plain
   }

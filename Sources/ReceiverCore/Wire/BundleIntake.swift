@@ -33,8 +33,8 @@ public struct BundleIntake: Sendable {
     }
   }
 
-  /// The memory that it may take: all that is sent, and what that is decoded to.
-  public var memoryBytes: Int { contentLength + ProtocolLimits.bundleBytesMax }
+  /// The memory that it may take: all that is sent, what that is decoded to, and room for undoing the filter of one member.
+  public var memoryBytes: Int { contentLength + ProtocolLimits.bundleBytesMax + RecordFilter.blockBytes }
   /// The members that are complete, in order.
   public private(set) var members: [Member] = []
 
@@ -91,7 +91,7 @@ public struct BundleIntake: Sendable {
   private mutating func add(_ plan: MemberPlan, _ body: [UInt8]) {
     switch plan.encoding {
     case nil: members.append(Member(plan: plan))
-    case .lz4?: members.append(Member(plan: plan, body: .encoded(body)))
+    case .lz4?, .zstd?: members.append(Member(plan: plan, body: .encoded(body)))
     case .identity?:
       members.append(Member(plan: plan, body: .encoded(body)))
       hash(members.count - 1)

@@ -24,7 +24,7 @@ struct ArrivingChunk: ~Copyable {
     case .identity?:
       piece.withUnsafeReadableBytes { hasher.update($0) }
       plain.append(piece)
-    case .lz4?: encoded.append(contentsOf: piece.readableBytesView)
+    case .lz4?, .zstd?: encoded.append(contentsOf: piece.readableBytesView)
     case nil: break
     }
   }
@@ -51,7 +51,7 @@ struct ArrivingChunk: ~Copyable {
       complete.arrived =
         Digest32(digests.sha256).map { .success(ChunkFacts(sha256: $0, crc32c: digests.crc32c, sizeBytes: bytes)) }
         ?? .failure(Refusal(.storeFailed, "no digest"))
-    case .lz4:
+    case .lz4, .zstd:
       let sent = encoded
       complete.sentBytes = sent.count
       do throws(Refusal) {

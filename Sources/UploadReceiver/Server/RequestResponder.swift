@@ -284,7 +284,7 @@ extension RequestResponder {
     case .identity:
       let (plain, facts) = try await exchange.reader.collectPlain(admitted)
       return Arrived(plain: plain, facts: facts, sentBytes: plain.byteCount)
-    case .lz4:
+    case .lz4, .zstd:
       let sent = try await exchange.reader.collectEncoded(admitted)
       let (plain, facts) = try await driver.compute { () throws(Refusal) in try admitted.take(sent) }
       return Arrived(plain: plain, facts: facts, sentBytes: sent.count)

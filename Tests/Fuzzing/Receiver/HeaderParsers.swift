@@ -32,11 +32,15 @@ let headerParsers: [FuzzedParser] = [
     "ChunkHeaders",
     words: [
       "X-Chunk-SHA256: ", "X-Chunk-CRC32C: ", "X-Chunk-Size: ", "X-Chunk-Encoding: ", "X-Chunk-HMAC: ",
-      "Content-Digest: ", "sha-256=:", "identity", "lz4", "Idempotency-Key: \"", "X-Chunk-Nonce: ",
+      "Content-Digest: ", "sha-256=:", "identity", "lz4", "zstd", ";stride=", ";difference=", "Idempotency-Key: \"",
+      "X-Chunk-Nonce: ",
       "X-File-Modified-Ns: ", "X-File-Mode: ", "X-File-Id: ", "X-If-Exists: ", "replace", "fail", "\n",
       "9223372036854775807", "-9223372036854775808", "18446744073709551615",
     ],
-    texts: [chunkHeaderText, fileHeaderText, "\(chunkHeaderText)\n\(fileHeaderText)", "X-Chunk-Size: +1"]
+    texts: [
+      chunkHeaderText, fileHeaderText, "\(chunkHeaderText)\n\(fileHeaderText)", "X-Chunk-Size: +1",
+      chunkHeaderText.split(separator: "lz4").joined(separator: "zstd;stride=12;difference=4"),
+    ]
   ) { input in
     let request = WireRequest(method: "PUT", target: "/", fields: fields(input.text))
     if let headers = try? ChunkHeaders(reading: request.field) {
