@@ -64,6 +64,18 @@ public struct FileSettings: Hashable, Sendable {
     case replace
   }
 
+  /// How its bytes are compressed on their way, where its destination decodes that and it gains a tenth (spec C5, C7).
+  public enum Compress: String, CaseIterable, Sendable {
+    /// Not at all.
+    case off
+    /// As the line leaves time for.
+    case auto
+    /// With LZ4, whatever the line.
+    case lz4
+    /// With Zstandard, whatever the line.
+    case zstd
+  }
+
   /// When its bytes are sent.
   public var upload = Upload.whileWriting
   /// What becomes of it when its writer did not finish it.
@@ -80,6 +92,9 @@ public struct FileSettings: Hashable, Sendable {
   public var name: NameTemplate?
   /// What becomes of it where its name is another capture's; nil for what its destination does by default.
   public var ifExists: IfExists?
+
+  /// How its bytes are compressed on their way.
+  public var compress = Compress.auto
 
   /// Where it goes; never empty.
   public var destinations: [DestinationName] = [.main]
@@ -116,6 +131,8 @@ public struct FileRule: Hashable, Sendable {
   public var name: NameTemplate?
   /// What becomes of them where their name is another capture's.
   public var ifExists: FileSettings.IfExists?
+  /// How their bytes are compressed on their way.
+  public var compress: FileSettings.Compress?
 
   /// A rule that says nothing yet.
   public init(_ pattern: Glob) {
@@ -132,6 +149,7 @@ public struct FileRule: Hashable, Sendable {
     settings.destinations = destinations ?? settings.destinations
     settings.name = name ?? settings.name
     settings.ifExists = ifExists ?? settings.ifExists
+    settings.compress = compress ?? settings.compress
   }
 }
 
@@ -162,6 +180,9 @@ public struct FileRules: Hashable, Sendable {
   public var haveHeldCalls: Bool {
     haveWaits || defaults.close == .synced || rules.contains { $0.close == .synced }
   }
+
+  /// Whether files are compressed in several ways.
+  public var haveCompressions: Bool { rules.contains { $0.compress != nil } }
 
   /// Whether any writer is told that its file has outgrown what its destinations take.
   public var haveRefusals: Bool { rules.contains { $0.tooLarge == .refuse } }
@@ -220,7 +241,7 @@ extension Glob {
 extension FileRule {
   /// The properties' names.
   private static let properties = [
-    "upload", "interrupted", "when-full", "close", "fsync", "too-large", "to", "name", "if-exists",
+    "upload", "interrupted", "when-full", "close", "fsync", "too-large", "to", "name", "if-exists", "compress",
   ]
 
   /// Understands `GLOB key=value …`. A blank in the pattern is written as `\ ` or `?`.
@@ -248,6 +269,7 @@ extension FileRule {
     case "fsync": fsync = try Self.value(parts[1], of: parts[0])
     case "too-large": tooLarge = try Self.value(parts[1], of: parts[0])
     case "to": destinations = try Self.names(parts[1])
+    case "compress": compress = try Self.value(parts[1], of: parts[0])
     case "if-exists": ifExists = try Self.value(parts[1], of: parts[0])
     case "name": name = try NameTemplate(Self.unescaped(parts[1]))
     default:

@@ -43,6 +43,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case reserve
   case keep
   case maxFileSize = "max-file-size"
+  case compress
   case http
   case threads
   case uploadPriority = "upload-priority"
@@ -110,7 +111,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .uploadPriority, .allowPlainHTTP, .expert: .inherited
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
       .keep,
-      .maxFileSize,
+      .maxFileSize, .compress,
       .threads, .passthrough, .reading, .allowOther, .drainTimeout, .logLevel:
       .mount
     }

@@ -16,6 +16,7 @@ extension SettingReader {
     }
     rules.defaults.interrupted = try choice(.interrupted) ?? rules.defaults.interrupted
     rules.defaults.whenFull = try choice(.whenFull) ?? rules.defaults.whenFull
+    rules.defaults.compress = try choice(.compress) ?? rules.defaults.compress
     if let given = sources[.nameTemplate] {
       do {
         rules.defaults.name = try NameTemplate(given.text)

@@ -66,6 +66,14 @@ public enum UploadConstants {
   public static let compressionSampleStride = 5 << 20
   /// The least that compression must save.
   public static let compressionBenefitThreshold = 0.10
+  /// Samples are looked at again when a chunk keeps more of its bytes than the first one after the look did, by this part of them.
+  public static let compressionGainLoss = 0.03
+  /// A look at samples may take this part of the time that the line takes for what it decides.
+  public static let compressionLookShare = 0.02
+  /// Compression that would take more than one of so many cores to keep up with the line counts as slower than the line.
+  public static let compressionCoreShare = 2.0
+  /// Of the ways to compress that get a chunk there as fast, by this part, the cheapest is used.
+  public static let compressionTimeTolerance = 0.01
   /// The least that a chunk request may take.
   public static let chunkTimeoutBase: Duration = .seconds(30)
   /// The floor of the per-chunk deadline max(floor, 2 × bytes / expected rate).

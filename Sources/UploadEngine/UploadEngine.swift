@@ -585,7 +585,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let job = ReadJob(
       id: order.id.value, file: order.file, epoch: order.epoch, isOfGrowingFile: order.isOfGrowingFile,
       offset: order.offset, byteCount: order.byteCount,
-      buffer: buffer, mayCompress: order.mayCompress)
+      buffer: buffer, compression: order.compression)
     if !workers.submit(job) {
       apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
     }
@@ -593,8 +593,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   private func readEnded(_ job: ReadJob, _ result: ReadResult) {
     let outcome: ReadOutcome
+    var savedBytes = 0
     switch result {
     case .success(let chunk):
+      savedBytes = chunk.savedBytes
       held.withLock {
         $0[ReadID(job.id)]?.encoding = chunk.encoding
         guard chunk.leavesNoTrace || job.isOfGrowingFile else { return }
@@ -605,7 +607,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .changed: outcome = .changed
     case .failed(let error): outcome = .failed(error)
     }
-    apply { $0.chunkRead(ReadID(job.id), result: outcome, at: $1) }
+    apply { [savedBytes] in $0.chunkRead(ReadID(job.id), result: outcome, savedBytes: savedBytes, at: $1) }
   }
 
   private func release(_ read: ReadID) {

@@ -51,7 +51,7 @@ extension SimulatedClient {
         world.fail(.writeBack, "what the disk has in place of what was written to \(file.snapshot.brief) is read")
       }
       file.readPieces[Int(order.offset)] = bytes
-      let mayCompress = order.mayCompress || world.bug == .compressUnasked
+      let mayCompress = order.compression.lz4 || world.bug == .compressUnasked
       buffers[order.id] = SimulatedBuffer(bytes, of: order, mayCompress: mayCompress)
       readEnded(order, .success(digest(bytes, order)))
     }

@@ -190,6 +190,12 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("The largest file that can be written (default 100GB).", valueName: "size"))
   var maxFileSize: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "How captures are compressed on their way, where the destination decodes it: off, auto, lz4 or zstd (default auto).",
+      valueName: "how"))
+  var compress: String?
+
   @Option(help: ArgumentHelp("HTTP version: auto, 1.1 or 2 (default auto).", valueName: "version"))
   var http: String?
 
@@ -256,7 +262,8 @@ struct SettingOptions: ParsableArguments {
       .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),
       .chunkSize: chunkSize, .parallel: parallel,
-      .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
+      .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .compress: compress, .http: http,
+      .threads: threads,
       .uploadPriority: uploadPriority, .passthrough: passthrough, .reading: reading,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .expert: Self.lines(expert), .logLevel: logLevel,

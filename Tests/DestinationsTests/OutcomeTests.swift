@@ -30,9 +30,10 @@ import UploadEngine
     .promises("P18"),
     arguments: [
       (nil, [.identity]), ([], [.identity]), (["identity"], [.identity]), (["lz4"], [.identity, .lz4]),
-      (["zstd", "", "LZ4", "identity", "lz4", "lz4"], [.identity, .lz4]), (["zstd"], [.identity]),
-    ] as [([String]?, LookupSet<BodyEncoding>)])
-  func encodings_thatAreNotKnown_areIgnored(listed: [String]?, understood: LookupSet<BodyEncoding>) {
+      (["new", "", "LZ4", "identity", "lz4", "lz4"], [.identity, .lz4]), (["zstd"], [.identity, .zstd]),
+      (["zstd;stride=4"], [.identity]),
+    ] as [([String]?, LookupSet<OfferedEncoding>)])
+  func encodings_thatAreNotKnown_areIgnored(listed: [String]?, understood: LookupSet<OfferedEncoding>) {
     let opened = destination.outcome(
       of: .openSession(Fixture.opening()),
       response: Fixture.answer(

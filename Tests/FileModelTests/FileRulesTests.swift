@@ -61,6 +61,7 @@ private func matches(_ pattern: String, _ path: String) throws -> Bool {
     #expect(FileRules(defaults: defaults).settings(for: RelativePath("a/b")) == defaults)
     #expect(FileSettings().upload == .whileWriting && FileSettings().interrupted == .hold)
     #expect(FileSettings().close == .return && FileSettings().fsync == .local)
+    #expect(FileSettings().compress == .auto && !FileRules().haveCompressions)
   }
 
   @Test func laterRule_winsForEachSettingByItself() throws {
@@ -74,6 +75,14 @@ private func matches(_ pattern: String, _ path: String) throws -> Bool {
     #expect(rules.settings(for: RelativePath("raw/x.mov")).upload == .never)
     #expect(rules.settings(for: RelativePath("x.mov")).upload == .onClose)
     #expect(rules.settings(for: RelativePath("x")) == FileSettings())
+  }
+
+  @Test func compression_isAPropertyLikeAnyOther() throws {
+    var rules = FileRules(rules: [try FileRule("*.jpg compress=off"), try FileRule("raw/** compress=zstd")])
+    rules.defaults.compress = .lz4
+    #expect(rules.haveCompressions)
+    let words = ["a.jpg", "raw/a.jpg", "a.tif"].map { rules.settings(for: RelativePath($0)).compress }
+    #expect(words == [.off, .zstd, .lz4])
   }
 
   @Test func destinations_areAPropertyLikeAnyOther() throws {
@@ -111,7 +120,7 @@ private func matches(_ pattern: String, _ path: String) throws -> Bool {
   @Test(arguments: [
     ("", "empty"), ("*.mov", "says nothing"), ("a b upload=never", "“b”"), ("* uplod=never", "no “uplod”"),
     ("* upload=later", "upload=on-close"), ("[ upload=never", "without “]”"), ("raw/ upload=never", "FOLDER/**"),
-    ("* to=", "to=main,archive"), ("* to=a,,b", "names of destinations"),
+    ("* to=", "to=main,archive"), ("* compress=gzip", "compress=auto"), ("* to=a,,b", "names of destinations"),
   ])
   func whatIsNoRule_isSaid(text: String, expected: String) {
     do throws(FileRuleProblem) {

@@ -77,7 +77,7 @@ private func refusal(
       .rule: "*.mov close=wait to=main,archive; raw/** upload=never fsync=remote ",
       .destination: "archive to=https://c.example.org token-file=/u; cold to=s3+https://s3.example.org/cold parallel=2",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
-      .threads: "3", .uploadPriority: "lowest",
+      .threads: "3", .uploadPriority: "lowest", .compress: "lz4",
       .passthrough: "read", .reading: "mapped", .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s",
       .logLevel: "debug", .expert: "retry-delay-max=30s; prefetch=5",
     ]
@@ -102,7 +102,7 @@ private func refusal(
     #expect(read.timing.retryDelayMax == .seconds(30) && read.timing.prefetch == 5)
     #expect(read.keepDelivered == .seconds(172_800))
     #expect(read.logLevel == .debug && read.passthrough == .read && read.reading == .mapped)
-    #expect(read.uploadPriority == .lowest)
+    #expect(read.uploadPriority == .lowest && read.rules.defaults.compress == .lz4)
     #expect(read.further.map(\.name.text) == ["archive", "cold"])
     #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
   }
@@ -386,7 +386,8 @@ private func refusal(
       (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
       (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
       (.keep, "-1"),
-      (.logLevel, "loud"), (.passthrough, "yes"), (.uploadPriority, "high"), (.reading, "fast"), (.upload, "later"),
+      (.logLevel, "loud"), (.passthrough, "yes"), (.uploadPriority, "high"), (.compress, "gzip"), (.reading, "fast"),
+      (.upload, "later"),
       (.interrupted, "keep"),
       (.ignore, "a["), (.temporary, "a["), (.nameTemplate, "{nmae}"), (.nameTemplate, "all"),
       (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"),

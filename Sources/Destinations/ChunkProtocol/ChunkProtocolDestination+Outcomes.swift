@@ -154,9 +154,15 @@ extension ChunkProtocolDestination {
   }
 
   /// Whatever a receiver lists, it takes plain bytes; what this side does not know it will not use.
-  private func encodings(_ listed: [String]?) -> LookupSet<BodyEncoding> {
-    var encodings: LookupSet<BodyEncoding> = [.identity]
-    for word in listed ?? [] where word == ChunkProtocol.ChunkEncoding.lz4.rawValue { encodings.insert(.lz4) }
+  private func encodings(_ listed: [String]?) -> LookupSet<OfferedEncoding> {
+    var encodings: LookupSet<OfferedEncoding> = [.identity]
+    for word in listed ?? [] {
+      switch ChunkProtocol.ChunkEncoding.Word(rawValue: word) {
+      case .lz4: encodings.insert(.lz4)
+      case .zstd: encodings.insert(.zstd)
+      case .identity, nil: break
+      }
+    }
     return encodings
   }
 

@@ -222,6 +222,14 @@ extension ChunkProtocolDestination {
     sending.body == nil ? 0 : UInt64(clamping: sending.plainBytes)
   }
 
+  private func protocolEncoding(_ encoding: BodyEncoding) -> ChunkProtocol.ChunkEncoding {
+    switch encoding {
+    case .identity: .identity
+    case .lz4: .lz4
+    case .zstd(let filter): .zstd(filter)
+    }
+  }
+
   /// `Content-Digest` is left out: for plain bytes it would repeat the chunk's digest, and for compressed ones it would
   /// cost a second SHA-256 and find nothing that the first does not find after decompression.
   private func chunkHeaders(
@@ -231,7 +239,7 @@ extension ChunkProtocolDestination {
     let key = ChunkTag.sessionKey(masterKey: masterKey, nonce: nonce, sessionID: sessionID)
     return ChunkHeaders(
       sha256: digest.sha256, crc32c: digest.crc32c, sizeBytes: sizeBytes,
-      encoding: encoding == .lz4 ? .lz4 : .identity,
+      encoding: protocolEncoding(encoding),
       tag: ChunkTag.tag(
         key: key, index: index, sizeBytes: sizeBytes, chunkSHA256: digest.sha256, sessionID: sessionID, nonce: nonce),
       contentSHA256: nil)

@@ -119,8 +119,10 @@ struct SpeedSampler: Hashable, Sendable {
     inFlight += 1
   }
 
-  /// A request has ended; the sample that its acknowledgement completes, if it does.
-  mutating func ended(_ byteCount: Int, isAcknowledged: Bool, at now: MonotonicTime) -> (UInt64, Duration)? {
+  /// A request has ended; the sample that its acknowledgement completes, if it does. Of its bytes so many are counted; nil is all of them.
+  mutating func ended(
+    _ byteCount: Int, counting counted: Int? = nil, isAcknowledged: Bool, at now: MonotonicTime
+  ) -> (UInt64, Duration)? {
     guard isTelling(byteCount) else { return nil }
     inFlight = max(0, inFlight - 1)
     defer { if inFlight == 0 { start = nil } }
@@ -131,7 +133,7 @@ struct SpeedSampler: Hashable, Sendable {
       bytes = 0
       return nil
     }
-    bytes &+= UInt64(byteCount)
+    bytes &+= UInt64(clamping: counted ?? byteCount)
     guard now - start >= Self.intervalMin else { return nil }
     defer {
       self.start = now

@@ -71,12 +71,15 @@ public struct ReadOrder: Hashable, Sendable {
   public var offset: UInt64
   /// How long it is; at least 1.
   public var byteCount: Int
-  /// The receiver decodes LZ4: the bytes may travel compressed where that makes them shorter.
-  public var mayCompress = false
+  /// How the bytes may travel compressed, where that makes them shorter.
+  public var compression = ChunkCompression.none
   /// It goes into a small buffer.
   public var isSmall = false
   /// The length of the buffer that it goes into otherwise.
   public var bufferBytes = 0
+
+  /// The receiver decodes what is compressed.
+  public var mayCompress: Bool { compression.isPossible }
 }
 
 /// A settled file to look through for holes.

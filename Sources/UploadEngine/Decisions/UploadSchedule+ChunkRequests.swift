@@ -107,7 +107,7 @@ extension UploadSchedule {
     return transfer.readIndices.count >= max(1, max(limits.bufferBytes, ahead) / chunkBytes)
   }
 
-  mutating func readChunk(of id: FileID, isSmall: Bool) {
+  mutating func readChunk(of id: FileID, isSmall: Bool, at now: Moment) {
     guard let entry = files.entry(id), let transfer = entry.file.transfer,
       let index = nextPending(of: entry.file, transfer)
     else { return }
@@ -134,8 +134,20 @@ extension UploadSchedule {
         ReadOrder(
           id: read, file: id, epoch: chunkEpoch ?? entry.file.snapshot.epoch, isOfGrowingFile: chunkEpoch != nil,
           offset: transfer.plan.offset(of: index),
-          byteCount: byteCount, mayCompress: encodings.contains(.lz4), isSmall: isSmall,
+          byteCount: byteCount, compression: compression(of: entry.file, at: now), isSmall: isSmall,
           bufferBytes: bufferByteCount)))
+  }
+
+  /// How a chunk of a file may travel compressed.
+  private func compression(of file: FileUpload, at now: Moment) -> ChunkCompression {
+    // What is only compared goes nowhere.
+    guard file.progress.delivered == nil else { return .none }
+    let rules = limits.rules
+    let setting =
+      rules.haveCompressions
+      ? rules.settings(for: file.snapshot.names.first ?? file.path).compress : rules.defaults.compress
+    return ChunkCompression(
+      setting, offered: encodings, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
   }
 
   /// How long a buffer for a chunk is: of few lengths, so that buffers are used again, and none longer than it has to be.
@@ -156,11 +168,23 @@ extension UploadSchedule {
   }
 
   mutating func release(_ read: ReadID) {
+    savedBytes.removeValue(forKey: read)
     if smallReads.remove(read) != nil {
       smallBuffersInUse -= 1
     } else {
       bufferBytesInUse -= bufferBytes.removeValue(forKey: read) ?? 0
     }
     actions.append(.release(read))
+  }
+}
+
+extension UploadSchedule.Purpose {
+  /// The reads whose bytes it carries.
+  var reads: [ReadID] {
+    switch self {
+    case .chunks(_, let chunks, _): chunks.map(\.read)
+    case .wholeFiles(let turns): turns.compactMap(\.read)
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: []
+    }
   }
 }

@@ -117,12 +117,12 @@ extension UploadSchedule {
     askForDurability(at: now)
     sendSmallFiles(at: now)
     sendChunks(at: now)
-    readSmallFiles()
-    while let id = nextFileToRead(), mayRead(from: id) { readChunk(of: id, isSmall: false) }
-    while let id = nextFileToCompare(), mayRead(from: id) { readChunk(of: id, isSmall: false) }
+    readSmallFiles(at: now)
+    while let id = nextFileToRead(), mayRead(from: id) { readChunk(of: id, isSmall: false, at: now) }
+    while let id = nextFileToCompare(), mayRead(from: id) { readChunk(of: id, isSmall: false, at: now) }
     // What is complete comes first: somebody waits for it.
     while mayReadAny, let id = nextEarlyFileToRead(at: now), mayRead(from: id) {
-      readChunk(of: id, isSmall: false)
+      readChunk(of: id, isSmall: false, at: now)
     }
     // An empty file is ready without a read, and behind the last chunk that has gone out just now its commit follows.
     sendSmallFiles(at: now)
@@ -232,7 +232,8 @@ extension UploadSchedule {
     let endpoint = endpoints.choose(at: now.monotonic)
     let publishes = publications(of: order, purpose)
     requests[request] = Underway(
-      purpose: purpose, sentAt: now.monotonic, publishes: publishes, byteCount: byteCount, endpoint: endpoint)
+      purpose: purpose, sentAt: now.monotonic, publishes: publishes, byteCount: byteCount,
+      savedBytes: purpose.reads.reduce(0) { $0 + (savedBytes[$1] ?? 0) }, endpoint: endpoint)
     namesUnderWay.formUnion(publishes.map(\.path))
     if case .closed = gate { gate = .probing(request) }
     switch purpose {

@@ -6,8 +6,11 @@ import OrderedCollections
 /// What the workers and the destination answer.
 extension UploadSchedule {
   /// A read has ended.
-  public mutating func chunkRead(_ read: ReadID, result: ReadOutcome, at now: Moment) {
+  public mutating func chunkRead(
+    _ read: ReadID, result: ReadOutcome, savedBytes saved: Int = 0, at now: Moment
+  ) {
     defer { pump(at: now) }
+    if saved > 0, reads[read] != nil { savedBytes[read] = saved }
     guard let (id, index, isOfGrowingFile) = reads.removeValue(forKey: read) else { return }
     guard let file = files[id], let transfer = file.transfer, transfer.states.indices.contains(index),
       transfer.states[index] == .reading(read)

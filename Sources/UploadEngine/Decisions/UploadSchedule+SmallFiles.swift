@@ -28,7 +28,7 @@ extension UploadSchedule {
 
   /// Reads those that wait, as far as there are buffers. One that somebody has opened again is passed over: it comes back
   /// when it has settled.
-  mutating func readSmallFiles() {
+  mutating func readSmallFiles(at now: Moment) {
     while smallBuffersInUse < smallBuffers, let id = smallQueue.popFirst() {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen else { continue }
       let transfer = file.transfer ?? FileUpload.wholeTransfer(of: file.snapshot.sizeBytes)
@@ -37,7 +37,7 @@ extension UploadSchedule {
         $0.isSmallAtWork = true
         $0.transfer = transfer
       }
-      if transfer.states.isEmpty { smallReady.append(id) } else { readChunk(of: id, isSmall: true) }
+      if transfer.states.isEmpty { smallReady.append(id) } else { readChunk(of: id, isSmall: true, at: now) }
     }
   }
 

@@ -14,6 +14,7 @@ extension UploadSchedule {
   /// A chunk or a whole file goes out.
   mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
     sampler.sent(byteCount)
+    lineSampler.sent(byteCount)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
     flightWindow.started(at: now.monotonic)
     let patience = watchdog.patience(
@@ -65,6 +66,12 @@ extension UploadSchedule {
     watchdog.ended(request, isAcknowledged: isAcknowledged, at: now.monotonic)
     if let (bytes, interval) = sampler.ended(byteCount, isAcknowledged: isAcknowledged, at: now.monotonic) {
       estimate.add(bytes: bytes, over: interval, at: now.monotonic)
+    }
+    let sentBytes = byteCount - min(byteCount, underway.savedBytes)
+    if let (bytes, interval) = lineSampler.ended(
+      byteCount, counting: sentBytes, isAcknowledged: isAcknowledged, at: now.monotonic)
+    {
+      lineRate.add(bytes: bytes, over: interval, at: now.monotonic)
     }
   }
 

@@ -94,6 +94,8 @@ public struct UploadSchedule: Sendable {
     var lacksChunks = false
     /// Of a chunk or a whole file.
     var byteCount = 0
+    /// Of these, what need not be sent because of compression.
+    var savedBytes = 0
     /// Of these, what has arrived.
     var sentBytes: UInt64 = 0
     var carriesSmallFiles = false
@@ -270,6 +272,11 @@ public struct UploadSchedule: Sendable {
   var streamRequests = 0
   var estimate: SpeedEstimate
   var sampler: SpeedSampler
+  /// The same for the bytes as they are sent.
+  var lineRate = LineRate()
+  var lineSampler: SpeedSampler
+  /// Reads whose bytes were compressed, and what that saves.
+  var savedBytes: LookupTable<ReadID, Int> = [:]
   var streamPlan: StreamPlan
   var flightWindow: FlightWindow
   /// When a request with bytes was answered last.
@@ -298,7 +305,7 @@ public struct UploadSchedule: Sendable {
   /// Requests with several chunks that failed as such.
   var runFailures = RunFailures()
   /// How bodies may travel; plain ones only until the receiver has said more.
-  var encodings: LookupSet<ChunkEncoding> = [.identity]
+  var encodings: LookupSet<OfferedEncoding> = [.identity]
   /// What memory allows (spec A2).
   var memory = MemoryBudget.full
   var gate = Gate.open
@@ -390,6 +397,7 @@ public struct UploadSchedule: Sendable {
     streamPlan = StreamPlan(rampDelay: limits.rampDelay)
     flightWindow = FlightWindow(bytesLeast: limits.flightBytesLeast)
     sampler = SpeedSampler(bytesLeast: limits.streamBytesLeast)
+    lineSampler = sampler
     estimate = SpeedEstimate(nil)
     inherit(Inheritance(catalog: catalog, records: records))
   }

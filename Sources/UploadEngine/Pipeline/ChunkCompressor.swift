@@ -1,7 +1,8 @@
+import FileModel
 import Integrity
 import Synchronization
 
-/// Decides by samples whether a chunk is worth compressing, and compresses it (spec C5). Each worker has its own.
+/// Decides by samples whether a chunk is worth compressing, and how, and compresses it (spec C5, C7). Each worker has its own.
 struct ChunkCompressor {
   /// What the samples of one chunk came to.
   struct Samples {
@@ -18,6 +19,10 @@ struct ChunkCompressor {
   private let counters: PipelineCounters
   private let sampleRoom: ScratchBlock?
   private var room: ScratchBlock?
+  private var zstandard: ZstandardCompressor?
+  private var filterRoom: ScratchBlock?
+  private var costs = CompressionCosts()
+  private var memory = CompressionMemory()
 
   init(counters: PipelineCounters) {
     self.counters = counters
@@ -43,13 +48,135 @@ struct ChunkCompressor {
     samples.compressedBytes += LZ4.compress(sample, into: target) ?? sample.count
   }
 
-  /// Replaces the buffer's bytes by their LZ4 block; false, and nothing changed, when that does not save enough.
-  mutating func compress(_ buffer: ChunkBuffer) -> Bool {
+  /// Replaces the buffer's bytes by shorter ones; identity, and nothing changed, when that does not save enough. `fileBytes` are those of
+  /// the file from here on.
+  mutating func compress(
+    _ buffer: ChunkBuffer, of job: ReadJob, _ samples: Samples, fileBytes: UInt64
+  ) -> ChunkEncoding {
+    guard buffer.count >= Self.chunkBytesMin else { return .identity }
+    guard job.compression.zstd, let known = known(of: buffer.bytes, job, fileBytes) else {
+      return job.compression.lz4 && samples.promiseGain && replace(buffer, .lz4) ? .lz4 : .identity
+    }
+    let plainBytes = buffer.count
+    let method = job.compression.method(leaving: known.shares, at: costs)
+    guard method != .identity else {
+      memory.passed(job.file, plainBytes, share: nil)
+      return .identity
+    }
+    guard let encoding = replace(buffer, by: method, known.filter) else {
+      memory.disappointed(by: job.file, plainBytes)
+      return .identity
+    }
+    memory.passed(job.file, plainBytes, share: Double(buffer.count) / Double(plainBytes))
+    return encoding
+  }
+
+  // MARK: Looking
+
+  /// What the file's samples have said; nil where it is not known, and a look would take too long.
+  private mutating func known(
+    of plain: UnsafeRawBufferPointer, _ job: ReadJob, _ fileBytes: UInt64
+  ) -> CompressionMemory.Known? {
+    let before = memory.known(of: job.file)
+    if let before, !before.isDue { return before.latest }
+    // At a file's end too little is left to look again.
+    guard job.compression.isWorthALook(at: max(fileBytes, UInt64(plain.count)), costs: costs), prepareZstandard() else {
+      return before?.latest
+    }
+    let start = monotonicNanoseconds()
+    let known = look(at: Self.sample(of: plain))
+    costs.measuredLook(seconds: Self.seconds(since: start))
+    memory.looked(at: job.file, plain.count, known)
+    return known
+  }
+
+  /// Tries the filters that are likely to suit, and each method behind the best one.
+  private mutating func look(at sample: UnsafeRawBufferPointer) -> CompressionMemory.Known {
+    var known = CompressionMemory.Known(filter: .none, shares: .nothing)
+    for filter in FilterChoice.candidates(for: sample) {
+      let share = share(of: sample, .zstdQuick, filter)
+      if share < known.shares[.zstdQuick] {
+        known.shares[.zstdQuick] = share
+        known.filter = filter
+      }
+    }
+    known.shares[.lz4] = share(of: sample, .lz4, .none)
+    // What gains nothing at once gains nothing for more.
+    if known.shares.isWorthwhile(.zstdQuick) {
+      known.shares[.zstdThorough] = share(of: sample, .zstdThorough, known.filter)
+    }
+    return known
+  }
+
+  /// The part of a sample that is left of it.
+  private mutating func share(
+    of sample: UnsafeRawBufferPointer, _ method: CompressionMethod, _ filter: RecordFilter
+  ) -> Double {
+    guard let sampleRoom, let filterRoom, !sample.isEmpty else { return 1 }
+    // The sample lies in the front of the room, and what the filter needs behind it.
+    let copy = UnsafeMutableRawBufferPointer(rebasing: filterRoom.bytes[..<sample.count])
+    copy.copyMemory(from: sample)
+    defer { filterRoom.wipe(2 * sample.count) }
+    let start = monotonicNanoseconds()
+    filter.apply(to: copy, scratch: UnsafeMutableRawBufferPointer(rebasing: filterRoom.bytes[sample.count...]))
+    let left = shortened(UnsafeRawBufferPointer(copy), method, into: sampleRoom.bytes)
+    costs.measured(method, bytes: sample.count, seconds: Self.seconds(since: start))
+    sampleRoom.wipe(left ?? sampleRoom.bytes.count)
+    return Double(left ?? sample.count) / Double(sample.count)
+  }
+
+  /// From the middle, where no header misleads, and where words of the chunk begin.
+  private static func sample(of plain: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+    let longest = RecordFilter.wordLengths.last ?? 1
+    let middle = plain.count <= UploadConstants.compressionSampleBytes ? 0 : plain.count / 2 / longest * longest
+    let end = min(plain.count, middle + UploadConstants.compressionSampleBytes)
+    return UnsafeRawBufferPointer(rebasing: plain[middle..<end])
+  }
+
+  private mutating func prepareZstandard() -> Bool {
+    if zstandard == nil { zstandard = ZstandardCompressor() }
+    if filterRoom == nil { filterRoom = ScratchBlock(byteCount: RecordFilter.blockBytes) }
+    return zstandard != nil && filterRoom != nil
+  }
+
+  private static func seconds(since start: Int64) -> Double { Double(monotonicNanoseconds() - start) / 1e9 }
+
+  // MARK: Compressing
+
+  /// Nil, and nothing changed, where that does not save enough.
+  private mutating func replace(
+    _ buffer: ChunkBuffer, by method: CompressionMethod, _ filter: RecordFilter
+  ) -> ChunkEncoding? {
+    guard method.level != nil else { return replace(buffer, method) ? .lz4 : nil }
+    guard let filterRoom else { return nil }
+    let plain = buffer.mutableBytes(count: buffer.count)
+    defer { if filter != .none { filterRoom.wipe(min(plain.count, RecordFilter.blockBytes)) } }
+    let start = monotonicNanoseconds()
+    filter.apply(to: plain, scratch: filterRoom.bytes)
+    let filtering = Self.seconds(since: start)
+    if replace(buffer, method, after: filtering) { return .zstd(filter) }
+    filter.undo(in: plain, scratch: filterRoom.bytes)
+    return nil
+  }
+
+  private func shortened(
+    _ plain: UnsafeRawBufferPointer, _ method: CompressionMethod, into target: UnsafeMutableRawBufferPointer
+  ) -> Int? {
+    guard let level = method.level else { return LZ4.compress(plain, into: target) }
+    return zstandard?.compress(plain, level: level, into: target)
+  }
+
+  private mutating func replace(
+    _ buffer: ChunkBuffer, _ method: CompressionMethod, after seconds: Double = 0
+  ) -> Bool {
     let plainBytes = buffer.count
     let limit = Self.worthwhileBytes(of: plainBytes)
     guard limit > 0, let room = room(of: buffer.capacity), limit <= room.bytes.count else { return false }
     let target = UnsafeMutableRawBufferPointer(rebasing: room.bytes[..<limit])
-    let compressedBytes = LZ4.compress(buffer.bytes, into: target)
+    let start = monotonicNanoseconds()
+    let compressedBytes = shortened(buffer.bytes, method, into: target)
+    let taken = seconds + Self.seconds(since: start)
+    costs.measured(method, bytes: plainBytes, seconds: taken)
     // A failed attempt leaves bytes behind as well; how many it does not say.
     defer { room.wipe(compressedBytes ?? limit) }
     guard let compressedBytes else { return false }

@@ -112,14 +112,17 @@ struct ChunkReader {
     chunk.leavesNoTrace = pass.file.plan.leavesNoTrace
     if let buffer = job.buffer {
       buffer.count = job.byteCount
-      if pass.samples.promiseGain, !io.isSavingMemory, compress(buffer) { chunk.encoding = .lz4 }
+      if !io.isSavingMemory { chunk.encoding = compressed(buffer, pass) }
     }
     return .success(chunk)
   }
 
-  private mutating func compress(_ buffer: ChunkBuffer) -> Bool {
-    guard let computing else { return compressor.compress(buffer) }
-    return computing.run { compressor.compress(buffer) }
+  private mutating func compressed(_ buffer: ChunkBuffer, _ pass: ChunkPass) -> ChunkEncoding {
+    let (job, samples, fileBytes) = (pass.job, pass.samples, pass.fileBytes)
+    // Without Zstandard the samples have decided already.
+    guard job.compression.zstd || samples.promiseGain else { return .identity }
+    guard let computing else { return compressor.compress(buffer, of: job, samples, fileBytes: fileBytes) }
+    return computing.run { compressor.compress(buffer, of: job, samples, fileBytes: fileBytes) }
   }
 }
 
@@ -170,6 +173,8 @@ struct ChunkPass {
   let job: ReadJob
   let file: CaptureReading
   private(set) var samples = ChunkCompressor.Samples()
+  /// Those of the file from the chunk on.
+  let fileBytes: UInt64
   private let identity: FileIdentity
   private let believesHoles: Bool
   private let target: UnsafeMutableRawBufferPointer
@@ -189,6 +194,7 @@ struct ChunkPass {
     self.job = job
     self.target = target
     believesHoles = before.diskErrno == nil
+    fileBytes = before.sizeBytes - min(before.sizeBytes, job.offset)
     // A growing file is another one with each write, so that there is no use in keeping it open.
     isLastChunk = end >= before.sizeBytes || job.isOfGrowingFile
     do throws(FileContentsError) {
@@ -218,7 +224,7 @@ struct ChunkPass {
     // It was as long as this when it was asked for.
     guard readBytes == byteCount else { throw .changed }
     let bytes = UnsafeRawBufferPointer(block)
-    if job.mayCompress, job.buffer != nil, job.byteCount >= ChunkCompressor.chunkBytesMin {
+    if job.compression.lz4, job.buffer != nil, job.byteCount >= ChunkCompressor.chunkBytesMin {
       compressor.sample(bytes, at: position, of: job.byteCount, into: &samples)
     }
     position += byteCount

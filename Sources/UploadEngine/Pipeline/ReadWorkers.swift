@@ -18,15 +18,15 @@ public struct ReadJob: Sendable {
   public var byteCount: Int
   /// Where the bytes go; nil to hash without keeping them, as when digests are compared after a restart.
   public var buffer: ChunkBuffer?
-  /// The receiver takes LZ4: the bytes are compressed where that saves enough.
-  public var mayCompress: Bool
+  /// How the bytes are compressed where that saves enough.
+  public var compression: ChunkCompression
   /// Who is told of its end in place of the workers' owner.
   var stream: FileStream?
 
   /// A chunk of a file at an epoch.
   public init(
     id: UInt64, file: FileID, epoch: UInt64, isOfGrowingFile: Bool = false, offset: UInt64, byteCount: Int,
-    buffer: ChunkBuffer?, mayCompress: Bool = false
+    buffer: ChunkBuffer?, compression: ChunkCompression = .none
   ) {
     self.isOfGrowingFile = isOfGrowingFile
     self.id = id
@@ -35,7 +35,7 @@ public struct ReadJob: Sendable {
     self.offset = offset
     self.byteCount = byteCount
     self.buffer = buffer
-    self.mayCompress = mayCompress
+    self.compression = compression
   }
 }
 
@@ -49,6 +49,8 @@ public struct ReadChunk: Sendable {
   public var buffer: ChunkBuffer?
   /// How the bytes lie in the buffer.
   public var encoding = ChunkEncoding.identity
+  /// By how many bytes the buffer's are fewer than those.
+  public var savedBytes: Int { encoding == .identity ? 0 : max(0, byteCount - (buffer?.count ?? byteCount)) }
   /// The file is large: once the receiver holds the chunk, ``ReadWorkers/release(_:)`` clears it from the page cache.
   public var leavesNoTrace = false
 

@@ -1,4 +1,4 @@
-import Integrity
+public import Integrity
 
 /// One chunk on its way.
 public struct ChunkSending: Sendable {
@@ -62,4 +62,16 @@ public enum ChunkEncoding: Hashable, Sendable {
   case identity
   /// One LZ4 block.
   case lz4
+  /// One Zstandard frame of the filtered bytes.
+  case zstd(RecordFilter)
+}
+
+/// What a destination decodes.
+public enum OfferedEncoding: Hashable, Sendable {
+  /// ``ChunkEncoding/identity``
+  case identity
+  /// ``ChunkEncoding/lz4``
+  case lz4
+  /// ``ChunkEncoding/zstd(_:)`` with any filter.
+  case zstd
 }

@@ -3,7 +3,7 @@ public import Lookup
 /// What a server takes, as its answers say beside what they answer.
 public struct DestinationOffers: Hashable, Sendable {
   /// How bodies may be coded; nil when the answer does not say.
-  public var encodings: LookupSet<ChunkEncoding>?
+  public var encodings: LookupSet<OfferedEncoding>?
   /// How many small files one request may carry; nil when the answer does not say.
   public var filesPerRequest: Int?
   /// The most plain bytes that one request may carry in chunks of one session; nil when the answer does not say.
@@ -16,7 +16,7 @@ public struct DestinationOffers: Hashable, Sendable {
 
   /// What an answer says.
   public init(
-    encodings: LookupSet<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, runBytesMax: Int? = nil,
+    encodings: LookupSet<OfferedEncoding>? = nil, filesPerRequest: Int? = nil, runBytesMax: Int? = nil,
     zeroRangesMax: Int? = nil, abilities: DestinationAbilities? = nil
   ) {
     self.abilities = abilities

@@ -8,14 +8,15 @@ public enum StepOutcome: Hashable, Sendable {
   /// and how bodies may be coded; and what it has published of the same capture, which lies there as it was published, at which path and
   /// time (its origin).
   case sessionOpened(
-    id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: LookupSet<ChunkEncoding> = [.identity],
+    id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: LookupSet<OfferedEncoding> = [.identity],
     published: FormerPublication? = nil)
   /// What the server holds: SHA-256 by chunk index; with the session's facts as the server sees them now, as far as it
   /// says so, and whether all of it is on its disk. A server that knows no SHA-256 names what it holds by the tokens with
   /// which it acknowledged it.
   case held(
     digests: LookupTable<Int, [UInt8]>, chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
-    encodings: LookupSet<ChunkEncoding> = [.identity], tokens: LookupTable<Int, String> = [:], isDurable: Bool = false)
+    encodings: LookupSet<OfferedEncoding> = [.identity], tokens: LookupTable<Int, String> = [:], isDurable: Bool = false
+  )
   /// The session is there, and so is what it has acknowledged: the server keeps no list that could say otherwise.
   case stillThere
   /// The chunk is stored and its digests were checked.

@@ -176,8 +176,9 @@ let destinationParsers: [FuzzedParser] = [
       (
         0,
         text(
-          "200 OK\r\nX-Bundle-Files-Max: 64\r\nX-Chunk-Encodings: identity, lz4\r\n\r\n",
-          "201 x\r\n\r\n{\"id\":\"s-2\",\"chunk_size\":9,\"expires_at\":9,\"encodings\":[\"lz4\"]}", "201 x\r\n\r\n",
+          "200 OK\r\nX-Bundle-Files-Max: 64\r\nX-Chunk-Encodings: identity, lz4, zstd\r\n\r\n",
+          "201 x\r\n\r\n{\"id\":\"s-2\",\"chunk_size\":9,\"expires_at\":9,\"encodings\":[\"lz4\",\"zstd\"]}",
+          "201 x\r\n\r\n",
           "200 x\r\n\r\n",
           "200 x\r\n\r\n{\"id\":\"s-2\",\"state\":\"open\",\"chunk_size\":9,\"held\":[[0,1]],\"digests\":{\"0\":\"\(Hex.encode(sha256(content)))\"},\"chain_tip\":\"\",\"expires_at\":9}",
           "200 x\r\n\r\n{}", "200 x\r\n\r\n\(receiptText)")

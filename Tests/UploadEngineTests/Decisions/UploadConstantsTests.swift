@@ -56,6 +56,10 @@ import UploadEngine
     amounts["compressionSampleBytes"] = Double(UploadConstants.compressionSampleBytes)
     amounts["compressionSampleStride"] = Double(UploadConstants.compressionSampleStride)
     amounts["compressionBenefitThreshold"] = Double(UploadConstants.compressionBenefitThreshold)
+    amounts["compressionGainLoss"] = UploadConstants.compressionGainLoss
+    amounts["compressionLookShare"] = UploadConstants.compressionLookShare
+    amounts["compressionCoreShare"] = UploadConstants.compressionCoreShare
+    amounts["compressionTimeTolerance"] = UploadConstants.compressionTimeTolerance
     amounts["chunkTimeoutBase"] = UploadConstants.chunkTimeoutBase / .seconds(1)
     amounts["chunkTimeoutMin"] = UploadConstants.chunkTimeoutMin / .seconds(1)
     amounts["connectionTimeout"] = UploadConstants.connectionTimeout / .seconds(1)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// LZ4 where the samples show more than a tenth of gain (spec C5).
+/// Shorter bytes where the samples show more than a tenth of gain (spec C5, C7).
 @Suite struct ChunkCompressorTests {
   private static let chunkBytes = 1 << 20
   private let counters = PipelineCounters()
@@ -20,7 +20,9 @@ import Testing
   }
 
   /// The bytes read as one chunk.
-  private func read(_ bytes: [UInt8], mayCompress: Bool = true, isBuffered: Bool = true) throws -> ReadChunk {
+  private func read(
+    _ bytes: [UInt8], compression: ChunkCompression = ChunkCompression(lz4: true), isBuffered: Bool = true
+  ) throws -> ReadChunk {
     let spool = try SpoolFileFake(bytes)
     let pool = ChunkBufferPool(capacity: 1, bufferBytes: Self.chunkBytes, counters: counters)
     var reader = ChunkReader(
@@ -28,7 +30,7 @@ import Testing
     let result = reader.read(
       ReadJob(
         id: 1, file: SpoolFileFake.id, epoch: 1, offset: 0, byteCount: bytes.count,
-        buffer: isBuffered ? pool.acquire() : nil, mayCompress: mayCompress))
+        buffer: isBuffered ? pool.acquire() : nil, compression: compression))
     guard case .success(let chunk) = result else { throw TestFailure(result: result) }
     #expect(chunk.byteCount == bytes.count)
     #expect(chunk.digest.sha256 == sha256(bytes), "digests are of the plain bytes")
@@ -65,7 +67,7 @@ import Testing
 
   @Test(.promises("P82")) func aReceiverThatTakesNoLZ4_getsPlainBytes() throws {
     let bytes = Self.text(Self.chunkBytes)
-    try expectPlain(read(bytes, mayCompress: false), bytes)
+    try expectPlain(read(bytes, compression: .none), bytes)
   }
 
   @Test func aFewPackets_areNotWorthIt() throws {
@@ -96,5 +98,109 @@ import Testing
   @Test func theThresholdIsATenth() {
     #expect(ChunkCompressor.worthwhileBytes(of: 1000) == 899)
     #expect(ChunkCompressor.worthwhileBytes(of: 32_768) == 29_491)
+  }
+
+  // MARK: Zstandard
+
+  private static let zstd = ChunkCompression(lz4: true, zstd: true)
+
+  /// Records of three floats, as a depth camera's points: neighbours differ in their low bytes.
+  private static func points(_ count: Int) -> [UInt8] {
+    var random = SplitMix64(state: 5)
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(count + 12)
+    var point = 0
+    while bytes.count < count {
+      let depth = 2 + Float(point % 640) / 5000 + Float(random.next() % 1000) / 200_000
+      for value in [Float(point % 640 - 320) * depth / 500, Float(point / 640 - 240) * depth / 500, depth] {
+        withUnsafeBytes(of: value.bitPattern.littleEndian) { bytes += $0 }
+      }
+      point += 1
+    }
+    return Array(bytes.prefix(count))
+  }
+
+  private func expectFrame(_ chunk: ReadChunk, _ bytes: [UInt8]) throws -> RecordFilter {
+    guard case .zstd(let filter) = chunk.encoding else {
+      Issue.record("\(chunk.encoding)")
+      return .none
+    }
+    var plain = [UInt8](repeating: 0, count: bytes.count)
+    let body = try #require(chunk.buffer)
+    let isWhole = plain.withUnsafeMutableBytes { Zstandard.decompress(body.bytes, undoing: filter, into: $0) }
+    #expect(isWhole && plain == bytes)
+    #expect(counters.snapshot.bytesSaved == UInt64(bytes.count - body.bytes.count))
+    return filter
+  }
+
+  @Test func samplesOfTwelveBytes_areRearranged_andBecomeMuchShorter() throws {
+    let bytes = Self.points(Self.chunkBytes)
+    let chunk = try read(bytes, compression: Self.zstd)
+    #expect(try expectFrame(chunk, bytes).stride.isMultiple(of: 12))
+    #expect(try #require(chunk.buffer).bytes.count < bytes.count * 7 / 10)
+  }
+
+  @Test func headerOfText_doesNotChooseForTheSamplesBehindIt() throws {
+    let bytes = Self.text(100_000) + Self.points(Self.chunkBytes - 100_000)
+    #expect(try expectFrame(read(bytes, compression: Self.zstd), bytes).stride.isMultiple(of: 12))
+  }
+
+  @Test func text_needsNoFilter() throws {
+    let bytes = Self.text(Self.chunkBytes)
+    _ = try expectFrame(read(bytes, compression: Self.zstd), bytes)
+  }
+
+  @Test func whatZstandardDoesNotShorten_travelsAsItIs() throws {
+    for bytes in [Self.noise(Self.chunkBytes), Self.text(4095)] {
+      try expectPlain(read(bytes, compression: Self.zstd), bytes)
+    }
+  }
+
+  /// The filter that was applied for nothing is undone.
+  @Test func aSampleThatMisleadsZstandard_changesNothing() throws {
+    let middle = Self.chunkBytes / 2
+    var bytes = Self.noise(Self.chunkBytes)
+    bytes.replaceSubrange(middle..<(middle + 32_768), with: Self.points(32_768))
+    try expectPlain(read(bytes, compression: Self.zstd), bytes)
+  }
+
+  /// One worker, one file: first text, then points.
+  @Test func whenTheGainFalls_theFilterIsChosenAgain() throws {
+    let parts = [Self.text(Self.chunkBytes), Self.points(Self.chunkBytes), Self.noise(Self.chunkBytes)]
+    let spool = try SpoolFileFake(parts.flatMap { $0 })
+    let pool = ChunkBufferPool(capacity: 3, bufferBytes: Self.chunkBytes, counters: counters)
+    var reader = ChunkReader(
+      contents: spool, io: HybridIOEngine(contents: spool, method: .plain, counters: counters), counters: counters)
+    var encodings: [ChunkEncoding] = []
+    for part in parts.indices {
+      let result = reader.read(
+        ReadJob(
+          id: UInt64(part), file: SpoolFileFake.id, epoch: 1, offset: UInt64(part * Self.chunkBytes),
+          byteCount: Self.chunkBytes, buffer: pool.acquire(), compression: Self.zstd))
+      guard case .success(let chunk) = result else { throw TestFailure(result: result) }
+      encodings.append(chunk.encoding)
+    }
+    guard case .zstd(let points) = encodings[1] else {
+      Issue.record("\(encodings)")
+      return
+    }
+    #expect(encodings[0] != encodings[1] && points.stride.isMultiple(of: 12) && encodings[2] == .identity)
+  }
+
+  /// The line is so fast that a look would cost more than it takes for the bytes.
+  @Test func whereALookIsNotWorthIt_LZ4IsUsedAsIfThereWereNothingElse() throws {
+    let line = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: 1e9)
+    let chunk = try read(Self.text(Self.chunkBytes), compression: line)
+    #expect(chunk.encoding == .lz4)
+    #expect(chunk.savedBytes == Int(counters.snapshot.bytesSaved))
+    let other = ChunkCompressorTests()
+    let points = Self.points(Self.chunkBytes)
+    try other.expectPlain(other.read(points, compression: line), points)
+  }
+
+  @Test func slowLine_getsZstandard() throws {
+    let line = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: 600_000)
+    let bytes = Self.points(Self.chunkBytes)
+    #expect(try expectFrame(read(bytes, compression: line), bytes).stride.isMultiple(of: 12))
   }
 }

@@ -1,0 +1,44 @@
+import FileModel
+import Lookup
+
+/// How a chunk may travel compressed: what its receiver decodes, as far as the setting lets it be used, and how fast the line is.
+public struct ChunkCompression: Hashable, Sendable {
+  /// LZ4 blocks.
+  public var lz4 = false
+  /// Zstandard frames, behind any filter.
+  public var zstd = false
+  /// What the line takes in a second, where the choice follows it; nil where only the length counts.
+  public var lineBytesPerSecond: Double?
+
+  /// Not at all.
+  public static let none = ChunkCompression()
+
+  /// Anything shortens it.
+  public var isPossible: Bool { lz4 || zstd }
+
+  /// Terms, nothing allowed by default.
+  public init(lz4: Bool = false, zstd: Bool = false, lineBytesPerSecond: Double? = nil) {
+    self.lz4 = lz4
+    self.zstd = zstd
+    self.lineBytesPerSecond = lineBytesPerSecond
+  }
+
+  /// What a setting makes of a receiver's offer. A line of which nothing is known, or that is as fast as a processor may be, gets LZ4 as if
+  /// there were nothing else.
+  init(_ setting: FileSettings.Compress, offered: LookupSet<OfferedEncoding>, lineBytesPerSecond: Double?) {
+    switch setting {
+    case .off: self = .none
+    case .lz4: self.init(lz4: offered.contains(.lz4))
+    case .zstd: self.init(lz4: offered.contains(.lz4), zstd: offered.contains(.zstd))
+    case .auto:
+      self.init(lz4: offered.contains(.lz4))
+      guard offered.contains(.zstd), let lineBytesPerSecond else { return }
+      switch SpeedTier(bytesPerSecond: lineBytesPerSecond) {
+      case .slow, .normal, .fast:
+        zstd = true
+        self.lineBytesPerSecond = lineBytesPerSecond
+      case .ultrafast, .unknown: break
+      }
+    }
+  }
+}

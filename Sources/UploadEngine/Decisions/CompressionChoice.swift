@@ -1,0 +1,104 @@
+/// A way to make a chunk shorter, from the cheapest to the dearest.
+enum CompressionMethod: Int, Hashable, Sendable, CaseIterable {
+  case identity
+  case lz4
+  case zstdQuick
+  case zstdThorough
+
+  /// Those that take time.
+  static let costly: [CompressionMethod] = [.lz4, .zstdQuick, .zstdThorough]
+
+  /// Zstandard's level. Stronger ones make filtered samples shorter by hardly a fiftieth, for five times the time.
+  var level: Int? {
+    switch self {
+    case .identity, .lz4: nil
+    case .zstdQuick: 1
+    case .zstdThorough: 3
+    }
+  }
+}
+
+extension CompressionMethod {
+  /// What is assumed until something was measured; most machines are faster.
+  fileprivate var secondsPerByteAssumed: Double {
+    switch self {
+    case .identity: 0
+    case .lz4: 1 / 200e6
+    case .zstdQuick: 1 / 100e6
+    case .zstdThorough: 1 / 50e6
+    }
+  }
+}
+
+/// The part of some bytes that each method leaves of them.
+struct CompressionShares: Hashable, Sendable {
+  private var shares = [Double](repeating: 1, count: CompressionMethod.allCases.count)
+
+  /// Nothing gains anything.
+  static let nothing = CompressionShares()
+
+  subscript(method: CompressionMethod) -> Double {
+    get { shares[method.rawValue] }
+    set { shares[method.rawValue] = method == .identity ? 1 : newValue }
+  }
+
+  /// It leaves so little that it is worth using.
+  func isWorthwhile(_ method: CompressionMethod) -> Bool {
+    method == .identity || self[method] < 1 - UploadConstants.compressionBenefitThreshold
+  }
+}
+
+/// The seconds of a core that each method takes for a plain byte, and a look at samples takes, as measured here and now: on a machine that
+/// has much else to do they are more.
+struct CompressionCosts: Hashable, Sendable {
+  private static let lookAssumed = 0.002
+  /// A single measurement counts for this part.
+  private static let weight = 0.25
+
+  private var secondsPerByte = CompressionMethod.allCases.map(\.secondsPerByteAssumed)
+  /// The seconds of a look.
+  private(set) var look = Self.lookAssumed
+
+  subscript(method: CompressionMethod) -> Double { secondsPerByte[method.rawValue] }
+
+  mutating func measured(_ method: CompressionMethod, bytes: Int, seconds: Double) {
+    guard method != .identity, bytes > 0, seconds > 0 else { return }
+    let known = secondsPerByte[method.rawValue]
+    secondsPerByte[method.rawValue] = known + Self.weight * (seconds / Double(bytes) - known)
+  }
+
+  mutating func measuredLook(seconds: Double) {
+    guard seconds > 0 else { return }
+    look += Self.weight * (seconds - look)
+  }
+}
+
+extension ChunkCompression {
+  /// What gets the bytes there first: a chunk takes the time of the line for what is left of it, or that of the processor, whichever is
+  /// longer. Of what is as fast the cheapest.
+  func method(leaving shares: CompressionShares, at costs: CompressionCosts) -> CompressionMethod {
+    let possible = CompressionMethod.allCases.filter { allows($0) && shares.isWorthwhile($0) }
+    guard let lineBytesPerSecond, lineBytesPerSecond > 0 else { return possible.last ?? .identity }
+    func seconds(_ method: CompressionMethod) -> Double {
+      max(shares[method] / lineBytesPerSecond, costs[method] * UploadConstants.compressionCoreShare)
+    }
+    let least = possible.map(seconds).min() ?? 0
+    return possible.first { seconds($0) <= least * (1 + UploadConstants.compressionTimeTolerance) } ?? .identity
+  }
+
+  /// A look at samples costs next to nothing against the time that the line takes for the bytes of which it decides.
+  func isWorthALook(at bytes: UInt64, costs: CompressionCosts) -> Bool {
+    guard zstd else { return false }
+    guard let lineBytesPerSecond, lineBytesPerSecond > 0 else { return true }
+    let decided = Double(min(bytes, UInt64(UploadConstants.compressionSampleStride)))
+    return costs.look <= UploadConstants.compressionLookShare * decided / lineBytesPerSecond
+  }
+
+  private func allows(_ method: CompressionMethod) -> Bool {
+    switch method {
+    case .identity: true
+    case .lz4: lz4
+    case .zstdQuick, .zstdThorough: zstd
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import FileModel
+import Integrity
+
+/// What the latest looks at the samples of a few files have said, and when to look again: after twice as many bytes each time that a look
+/// says the same, every ``UploadConstants/compressionSampleStride`` at the latest, and at once where less is gained than it was.
+struct CompressionMemory: Sendable {
+  /// What is known of a file.
+  struct Known: Hashable, Sendable {
+    /// The filter after which Zstandard leaves least.
+    var filter: RecordFilter
+    /// What the samples came to.
+    var shares: CompressionShares
+  }
+
+  private struct Entry: Sendable {
+    var file: FileID
+    var known: Known
+    /// What the first chunk that was compressed came to.
+    var share: Double?
+    var interval: Int
+    var bytesLeft: Int
+  }
+
+  /// Files that are read at the same time.
+  private static let filesMax = 8
+
+  private var entries: [Entry] = []
+
+  /// What is known, and whether it is time to look again.
+  func known(of file: FileID) -> (latest: Known, isDue: Bool)? {
+    entries.first { $0.file == file }.map { ($0.known, $0.bytesLeft <= 0) }
+  }
+
+  /// A look has said this of a chunk.
+  mutating func looked(at file: FileID, _ byteCount: Int, _ known: Known) {
+    let before = entries.firstIndex { $0.file == file }.map { entries.remove(at: $0) }
+    let isTheSame = before.map { $0.known.filter == known.filter } ?? false
+    let interval = isTheSame ? 2 * (before?.interval ?? byteCount) : byteCount
+    let bounded = max(1, min(interval, UploadConstants.compressionSampleStride))
+    entries.insert(Entry(file: file, known: known, interval: bounded, bytesLeft: bounded), at: 0)
+    if entries.count > Self.filesMax { entries.removeLast() }
+  }
+
+  /// A chunk was compressed as it is known to be best, and this part of it is left; nil where it was not tried.
+  mutating func passed(_ file: FileID, _ byteCount: Int, share: Double?) {
+    guard let index = entries.firstIndex(where: { $0.file == file }) else { return }
+    entries[index].bytesLeft -= byteCount
+    guard let share else { return }
+    guard let first = entries[index].share else { return entries[index].share = share }
+    if share > first + UploadConstants.compressionGainLoss { entries[index].bytesLeft = 0 }
+  }
+
+  /// A chunk did not keep what its samples promised: until the next look, nothing is tried.
+  mutating func disappointed(by file: FileID, _ byteCount: Int) {
+    guard let index = entries.firstIndex(where: { $0.file == file }) else { return }
+    entries[index].known.shares = .nothing
+    entries[index].interval = min(2 * entries[index].interval, UploadConstants.compressionSampleStride)
+    entries[index].bytesLeft = entries[index].interval
+  }
+}

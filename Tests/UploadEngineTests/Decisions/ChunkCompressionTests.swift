@@ -1,0 +1,265 @@
+import FileModel
+import Integrity
+import Lookup
+import Promises
+import Testing
+
+@testable import UploadEngine
+
+/// What may be used on a line, and what is used (spec C5, C7).
+@Suite struct ChunkCompressionTests {
+  private static let all: LookupSet<OfferedEncoding> = [.identity, .lz4, .zstd]
+
+  private static func bytes(megabits: Double) -> Double { megabits * 125_000 }
+
+  @Test(arguments: [0.5, 5, 50, 200])
+  func lineThatIsSlowerThanACore_isFollowed(megabits: Double) {
+    let line = Self.bytes(megabits: megabits)
+    #expect(
+      ChunkCompression(.auto, offered: Self.all, lineBytesPerSecond: line)
+        == ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: line))
+  }
+
+  @Test(arguments: [nil, 201, 500, 10_000] as [Double?])
+  func lineThatIsNotKnownOrFast_getsLZ4AsIfThereWereNothingElse(megabits: Double?) {
+    let line = megabits.map(Self.bytes)
+    #expect(ChunkCompression(.auto, offered: Self.all, lineBytesPerSecond: line) == ChunkCompression(lz4: true))
+  }
+
+  @Test(arguments: [nil, 5, 500] as [Double?]) func settingFixesIt_whateverTheLine(megabits: Double?) {
+    let line = megabits.map(Self.bytes)
+    #expect(ChunkCompression(.off, offered: Self.all, lineBytesPerSecond: line) == .none)
+    #expect(ChunkCompression(.lz4, offered: Self.all, lineBytesPerSecond: line) == ChunkCompression(lz4: true))
+    #expect(
+      ChunkCompression(.zstd, offered: Self.all, lineBytesPerSecond: line) == ChunkCompression(lz4: true, zstd: true))
+  }
+
+  @Test(.promises("P82"), arguments: FileSettings.Compress.allCases, [nil, 5, 500] as [Double?])
+  func whatIsNotOffered_isNotUsed(setting: FileSettings.Compress, megabits: Double?) {
+    let line = megabits.map(Self.bytes)
+    #expect(!ChunkCompression(setting, offered: [.identity], lineBytesPerSecond: line).isPossible)
+    #expect(!ChunkCompression(setting, offered: [.identity, .lz4], lineBytesPerSecond: line).zstd)
+    #expect(!ChunkCompression(setting, offered: [.identity, .zstd], lineBytesPerSecond: line).lz4)
+  }
+
+  /// A file in chunks, half of whose bytes compression saves, at a receiver that takes a chunk each 300 ms.
+  private static func sending(_ rule: String? = nil) throws -> ScheduleHarness {
+    var limits = ScheduleHarness.standardLimits
+    limits.streamBytesLeast = 1
+    if let rule { limits.rules.rules = [try FileRule(rule)] }
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    harness.write(ImaginaryFile(1, "a.mov", size: 100_000))
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil, encodings: all)) {
+      $0.isOpenSession
+    }
+    for _ in 0..<40 {
+      while let order = harness.reads.first {
+        harness.reads.removeFirst()
+        harness.apply {
+          $0.chunkRead(order.id, result: .success(ScheduleHarness.digest(order)), savedBytes: 500, at: $1)
+        }
+      }
+      harness.advance(by: .milliseconds(300))
+      harness.answer(.chunkStored) { $0.isChunk }
+    }
+    return harness
+  }
+
+  @Test func lineIsMeasuredInTheBytesThatAreSent() throws {
+    let harness = try Self.sending()
+    let line = try #require(harness.reads.last?.compression.lineBytesPerSecond)
+    #expect(line > 1200 && line < 2200, "500 bytes each 300 ms")
+    #expect(harness.reads.last?.compression.zstd == true)
+    let files = try #require(harness.schedule.estimate.bytesPerSecond)
+    #expect(files > 1.7 * line, "what people are told is how fast their files go")
+  }
+
+  @Test func rule_switchesItOffForItsFiles() throws {
+    let off = try Self.sending("*.mov compress=off")
+    #expect(!off.reads.isEmpty && off.reads.allSatisfy { !$0.mayCompress })
+    let others = try Self.sending("*.raw compress=off")
+    #expect(!others.reads.isEmpty && others.reads.allSatisfy { $0.mayCompress })
+  }
+
+  @Test func whatIsSaved_isForgottenWithItsBuffer() throws {
+    var harness = try Self.sending()
+    for _ in 0..<200 where harness.state(ImaginaryFile(1, "a.mov", size: 100_000).id) != .complete {
+      harness.answerReads()
+      harness.succeed()
+    }
+    #expect(harness.schedule.savedBytes.isEmpty)
+  }
+
+  // MARK: The method
+
+  private static func shares(lz4: Double, quick: Double, thorough: Double) -> CompressionShares {
+    var shares = CompressionShares.nothing
+    shares[.lz4] = lz4
+    shares[.zstdQuick] = quick
+    shares[.zstdThorough] = thorough
+    return shares
+  }
+
+  /// Megabytes that a core compresses in a second.
+  private static func costs(lz4: Double, quick: Double, thorough: Double) -> CompressionCosts {
+    var costs = CompressionCosts()
+    for _ in 0..<100 {
+      costs.measured(.lz4, bytes: 1_000_000, seconds: 1 / lz4)
+      costs.measured(.zstdQuick, bytes: 1_000_000, seconds: 1 / quick)
+      costs.measured(.zstdThorough, bytes: 1_000_000, seconds: 1 / thorough)
+    }
+    return costs
+  }
+
+  private static func method(
+    _ shares: CompressionShares, _ costs: CompressionCosts, megabits: Double?
+  ) -> CompressionMethod {
+    ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: megabits.map(bytes)).method(leaving: shares, at: costs)
+  }
+
+  private static let idle = costs(lz4: 800, quick: 350, thorough: 200)
+  private static let busy = costs(lz4: 80, quick: 30, thorough: 15)
+
+  @Test func pointsOnASlowLine_areCompressedAsHardAsItGains() {
+    let points = Self.shares(lz4: 1, quick: 0.6, thorough: 0.5)
+    #expect(Self.method(points, Self.idle, megabits: 5) == .zstdThorough)
+    #expect(Self.method(points, Self.busy, megabits: 5) == .zstdThorough)
+    #expect(Self.method(points, Self.idle, megabits: 200) == .zstdThorough)
+  }
+
+  @Test func whatAStrongerMethodHardlyGains_isDoneByTheCheaperOne() {
+    #expect(Self.method(Self.shares(lz4: 1, quick: 0.534, thorough: 0.53), Self.idle, megabits: 5) == .zstdQuick)
+    #expect(Self.method(Self.shares(lz4: 0.5, quick: 0.5, thorough: 0.5), Self.idle, megabits: 5) == .lz4)
+  }
+
+  @Test func busyProcessor_thatWouldNotKeepUp_leavesTheBytesAsTheyAre() {
+    let points = Self.shares(lz4: 1, quick: 0.55, thorough: 0.5)
+    #expect(Self.method(points, Self.busy, megabits: 200) == .identity)
+    #expect(Self.method(points, Self.busy, megabits: 50) == .zstdQuick)
+  }
+
+  @Test func lessThanATenth_isNotWorthIt() {
+    #expect(Self.method(Self.shares(lz4: 1, quick: 0.91, thorough: 0.9), Self.idle, megabits: 1) == .identity)
+    #expect(Self.method(Self.shares(lz4: 1, quick: 0.91, thorough: 0.9), Self.idle, megabits: nil) == .identity)
+  }
+
+  @Test func withoutALineToFollow_theStrongestIsUsed() {
+    #expect(Self.method(Self.shares(lz4: 0.5, quick: 0.5, thorough: 0.5), Self.busy, megabits: nil) == .zstdThorough)
+  }
+
+  /// "Never later than without" (spec C7), and a processor that is half as fast as it was measured may be had.
+  @Test func whateverIsMeasured_itIsNoSlowerThanPlainBytes() {
+    var random = SplitMix64(state: 1)
+    for _ in 0..<20_000 {
+      func any(_ range: ClosedRange<Double>) -> Double { .random(in: range, using: &random) }
+      let shares = Self.shares(lz4: any(0...1), quick: any(0...1), thorough: any(0...1))
+      var costs = CompressionCosts()
+      for method in CompressionMethod.costly {
+        for _ in 0..<20 { costs.measured(method, bytes: 1, seconds: any(1e-10...1e-6)) }
+      }
+      let line = any(1e4...1e9)
+      let method = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: line).method(leaving: shares, at: costs)
+      let seconds = max(shares[method] / line, 2 * costs[method])
+      #expect(seconds <= 1.01 / line, "\(shares) \(costs) \(line) \(method)")
+    }
+  }
+
+  // MARK: Looking at samples
+
+  @Test func look_thatCostsMoreThanAFiftiethOfTheLinesTime_isLeftOut() {
+    func isWorthIt(_ bytes: UInt64, _ megabits: Double?, look: Double) -> Bool {
+      var costs = CompressionCosts()
+      for _ in 0..<100 { costs.measuredLook(seconds: look) }
+      return ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: megabits.map(Self.bytes))
+        .isWorthALook(at: bytes, costs: costs)
+    }
+    #expect(isWorthIt(64 << 10, 5, look: 0.001))
+    #expect(!isWorthIt(64 << 10, 50, look: 0.001), "10 ms of the line, and 1 ms to look")
+    #expect(isWorthIt(1 << 20, 50, look: 0.001))
+    #expect(isWorthIt(5 << 20, 200, look: 0.001))
+    #expect(!isWorthIt(5 << 20, 200, look: 0.01), "a busy machine")
+    #expect(!isWorthIt(1 << 40, 200, look: 0.01), "however long the file is")
+    #expect(isWorthIt(1, nil, look: 1), "asked for, whatever it costs")
+    #expect(!ChunkCompression(lz4: true).isWorthALook(at: 1 << 30, costs: CompressionCosts()))
+  }
+
+  @Test func costs_followWhatIsMeasured_andNoSingleMeasurement() {
+    var costs = Self.idle
+    costs.measured(.zstdQuick, bytes: 1_000_000, seconds: 1)
+    #expect(costs[.zstdQuick] > 0.2e-6 && costs[.zstdQuick] < 0.3e-6)
+    let known = costs
+    costs.measured(.zstdQuick, bytes: 0, seconds: 1)
+    costs.measured(.zstdQuick, bytes: 1, seconds: 0)
+    costs.measured(.identity, bytes: 1, seconds: 1)
+    costs.measuredLook(seconds: -1)
+    #expect(costs == known && costs[.identity] == 0)
+  }
+
+  // MARK: What is known of files
+
+  private static let points = CompressionMemory.Known(
+    filter: .none, shares: shares(lz4: 1, quick: 0.55, thorough: 0.5))
+  private static let file = FileID(high: 0, low: 1)
+
+  @Test func looksThatSayTheSame_areFurtherAndFurtherApart_upToTheStride() {
+    var memory = CompressionMemory()
+    var looks: [Int] = []
+    for chunk in 0..<100 {
+      if memory.known(of: Self.file)?.isDue != false {
+        memory.looked(at: Self.file, 256 << 10, Self.points)
+        looks.append(chunk)
+      }
+      memory.passed(Self.file, 256 << 10, share: 0.55)
+    }
+    #expect(looks == [0, 1, 3, 7, 15, 31, 51, 71, 91])
+  }
+
+  @Test func whereLessIsGained_thereIsAnotherLook() {
+    var memory = CompressionMemory()
+    memory.looked(at: Self.file, 4 << 20, Self.points)
+    memory.passed(Self.file, 1 << 20, share: 0.55)
+    memory.passed(Self.file, 1 << 20, share: 0.57)
+    #expect(memory.known(of: Self.file)?.isDue == false)
+    memory.passed(Self.file, 1 << 20, share: 0.6)
+    #expect(memory.known(of: Self.file)?.isDue == true)
+    #expect(memory.known(of: Self.file)?.latest == Self.points, "which holds where there is no time to look")
+  }
+
+  @Test func whatDoesNotKeepItsPromise_isNotTriedUntilTheNextLook() {
+    var memory = CompressionMemory()
+    memory.looked(at: Self.file, 1 << 20, Self.points)
+    memory.disappointed(by: Self.file, 1 << 20)
+    #expect(memory.known(of: Self.file)?.latest.shares == .nothing)
+    memory.passed(Self.file, 2 << 20, share: nil)
+    #expect(memory.known(of: Self.file)?.isDue == true)
+  }
+
+  @Test func onlyAFewFiles_areKnown() {
+    var memory = CompressionMemory()
+    let files = (1...9).map { FileID(high: 0, low: $0) }
+    for file in files { memory.looked(at: file, 1 << 20, Self.points) }
+    #expect(memory.known(of: files[0]) == nil && memory.known(of: files[1])?.latest == Self.points)
+  }
+
+  // MARK: The line
+
+  private static func time(_ seconds: Double) -> MonotonicTime {
+    MonotonicTime(nanoseconds: Int64(seconds * 1e9))
+  }
+
+  @Test func processorThatDoesNotKeepUp_makesTheLineNoSlowerForAWhile() throws {
+    var line = LineRate()
+    #expect(line.bytesPerSecond(at: Self.time(0)) == nil)
+    for second in 0..<20 { line.add(bytes: 10_000_000, over: .seconds(1), at: Self.time(Double(second))) }
+    let before = try #require(line.bytesPerSecond(at: Self.time(20)))
+    #expect(before > 9e6 && before < 11e6)
+    for second in 20..<30 { line.add(bytes: 1_000_000, over: .seconds(1), at: Self.time(Double(second))) }
+    let soon = try #require(line.bytesPerSecond(at: Self.time(30)))
+    #expect(soon > 7e6 && soon < before)
+    for second in 30..<200 { line.add(bytes: 1_000_000, over: .seconds(1), at: Self.time(Double(second))) }
+    let later = try #require(line.bytesPerSecond(at: Self.time(200)))
+    #expect(later < 1.3e6)
+  }
+}
