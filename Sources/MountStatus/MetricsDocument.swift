@@ -98,6 +98,18 @@ enum MetricsDocument {
       "uploadfs_compression_saved_bytes_total", .counter, "Bytes that need not travel because of compression.",
       pipeline.bytesSaved)
     text.family(
+      "uploadfs_compression_bytes_total", .counter,
+      "Bytes of chunks that travel compressed, by encoding.",
+      [("lz4", pipeline.bytesOfLZ4), ("zstd", pipeline.bytesOfZstandard)].flatMap { encoding, bytes in
+        [
+          Sample([("encoding", encoding), ("when", "plain")], Double(bytes.plain)),
+          Sample([("encoding", encoding), ("when", "sent")], Double(bytes.sent)),
+        ]
+      })
+    text.family(
+      "uploadfs_compression_seconds_total", .counter, "Time of the reading threads that compression has taken.",
+      pipeline.compressionSeconds)
+    text.family(
       "uploadfs_blocks_mapped_total", .counter, "Pieces of memory of a chunk's size that were taken from the system.",
       pipeline.blocksMapped)
     text.family(

@@ -26,6 +26,11 @@ enum SummaryDocument {
         $0.field("sent", summary.sentBytes)
         $0.field("acknowledged", summary.acknowledgedBytes)
       }
+      json.field("compressed") {
+        $0.field("chunks", facts.pipeline.chunksCompressed)
+        compressed(&$0, "lz4", facts.pipeline.bytesOfLZ4)
+        compressed(&$0, "zstd", facts.pipeline.bytesOfZstandard)
+      }
       json.field("rate_bytes_per_second", JSONWriter.rate(summary.bytesPerSecond), decimals: 0)
       json.field("requests_in_flight", summary.requestsInFlight)
       json.field("change_sequence", summary.changeSequence)
@@ -65,6 +70,13 @@ enum SummaryDocument {
         $0.field("handles", facts.passthrough.handles)
       }
       json.field("expert_settings", strings: facts.expertSettings)
+    }
+  }
+
+  private static func compressed(_ json: inout JSONWriter, _ encoding: StaticString, _ bytes: CompressedBytes) {
+    json.field(encoding) {
+      $0.field("plain_bytes", bytes.plain)
+      $0.field("sent_bytes", bytes.sent)
     }
   }
 

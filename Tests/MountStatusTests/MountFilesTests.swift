@@ -34,6 +34,10 @@ import Testing
     facts.spool.renewal = SpoolIdentity.Renewal(server: "https://a", count: 4, knownCount: 7, atMilliseconds: 5)
     facts.pipeline.bytesFromMappings = 1 << 40
     facts.pipeline.blocksMapped = 15
+    facts.pipeline.chunksCompressed = 2
+    facts.pipeline.bytesOfZstandard.plain = 1000
+    facts.pipeline.bytesOfZstandard.sent = 450
+    facts.pipeline.compressionSeconds = 0.5
     facts.telemetry.temperatures = [
       .init(sensor: "thermal_zone0", type: "acpitz", celsius: 41.25),
       .init(sensor: "hwmon1/temp1", type: "nvme Composite", celsius: -3),
@@ -61,6 +65,9 @@ import Testing
     #expect(document["spool", "reserve_bytes"] == .number(6))
     #expect(document["spool", "renewed"]?["known_start"] == .number(7))
     #expect(document["passthrough", "mode"] == .string("read") && document["passthrough", "handles"] == .number(2))
+    #expect(document["compressed", "zstd"]?["plain_bytes"] == .number(1000))
+    #expect(document["compressed", "zstd"]?["sent_bytes"] == .number(450))
+    #expect(document["compressed", "lz4"]?["sent_bytes"] == .number(0))
     #expect(document["last_error", "at"]?.text == "9999-12-31T23:59:59.999Z")
     #expect(document["next_attempt_at"]?.text == "0000-01-01T00:00:00.000Z")
     #expect(document["failed_paths_bytes"] == .array([.string("61"), .string("ff")]))

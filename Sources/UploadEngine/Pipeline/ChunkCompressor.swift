@@ -53,6 +53,8 @@ struct ChunkCompressor {
   mutating func compress(
     _ buffer: ChunkBuffer, of job: ReadJob, _ samples: Samples, fileBytes: UInt64
   ) -> ChunkEncoding {
+    let start = monotonicNanoseconds()
+    defer { counters.compressionNanoseconds.add(monotonicNanoseconds() - start, ordering: .relaxed) }
     guard buffer.count >= Self.chunkBytesMin else { return .identity }
     guard job.compression.zstd, let known = known(of: buffer.bytes, job, fileBytes) else {
       return job.compression.lz4 && samples.promiseGain && replace(buffer, .lz4) ? .lz4 : .identity
@@ -183,8 +185,7 @@ struct ChunkCompressor {
     buffer.mutableBytes(count: compressedBytes).copyMemory(
       from: UnsafeRawBufferPointer(rebasing: target[..<compressedBytes]))
     buffer.count = compressedBytes
-    counters.chunksCompressed.add(1, ordering: .relaxed)
-    counters.bytesSaved.add(UInt64(plainBytes - compressedBytes), ordering: .relaxed)
+    counters.compressed(plainBytes, to: compressedBytes, isZstandard: method.level != nil)
     return true
   }
 

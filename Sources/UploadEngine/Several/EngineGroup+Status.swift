@@ -98,6 +98,9 @@ extension PipelineStatistics {
     sum.bytesOfHoles += other.bytesOfHoles
     sum.chunksCompressed += other.chunksCompressed
     sum.bytesSaved += other.bytesSaved
+    sum.bytesOfLZ4 = sum.bytesOfLZ4 + other.bytesOfLZ4
+    sum.bytesOfZstandard = sum.bytesOfZstandard + other.bytesOfZstandard
+    sum.compressionSeconds += other.compressionSeconds
     sum.faultsContained += other.faultsContained
     return sum
   }

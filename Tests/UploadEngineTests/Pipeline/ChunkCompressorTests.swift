@@ -130,6 +130,9 @@ import Testing
     let isWhole = plain.withUnsafeMutableBytes { Zstandard.decompress(body.bytes, undoing: filter, into: $0) }
     #expect(isWhole && plain == bytes)
     #expect(counters.snapshot.bytesSaved == UInt64(bytes.count - body.bytes.count))
+    #expect(counters.snapshot.bytesOfZstandard.plain == UInt64(bytes.count))
+    #expect(counters.snapshot.bytesOfZstandard.sent == UInt64(body.bytes.count))
+    #expect(counters.snapshot.bytesOfLZ4 == CompressedBytes())
     return filter
   }
 
