@@ -151,6 +151,7 @@ extension StepFailure.Kind: TraceWord {
     case .tagMismatch: "tag mismatch"
     case .nameRefused: "name refused"
     case .badRequest: "bad request"
+    case .encodingRefused: "encoding refused"
     case .addressRefused: "address refused"
     case .misdirected: "misdirected"
     case .tooEarly: "too early"

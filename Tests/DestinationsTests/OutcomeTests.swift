@@ -46,6 +46,17 @@ import UploadEngine
     #expect(held == .held(digests: [:], chunkBytes: 1, expiresAtSeconds: 5, encodings: understood))
   }
 
+  /// It was offered by another version of the receiver.
+  @Test(.promises("P117")) func encodingThatIsRefused_isToldApart() {
+    let problem = Problem(.badRequest, detail: "must be one of: identity, lz4", field: "X-Chunk-Encoding")
+    let outcome = destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(400, problem))
+    #expect(outcome.failure?.kind == .encodingRefused)
+    let other = Problem(.badRequest, detail: "is missing", field: "X-Chunk-Size")
+    #expect(
+      destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(400, other)).failure?.kind
+        == .badRequest)
+  }
+
   @Test func encodings_thatAreNoList_areUnexpected() {
     let text = #"{"id":"abc","chunk_size":1,"expires_at":77,"encodings":"lz4"}"#
     let outcome = destination.outcome(

@@ -84,7 +84,7 @@ import Testing
       """#)
   }
 
-  @Test(.promises("P114", "P115", "P116")) func frames_areDecodedOrRefused() async throws {
+  @Test(.promises("P114", "P115", "P116", "P117")) func frames_areDecodedOrRefused() async throws {
     try await ReceiverProgram().run(
       #"""
       half = CS // 2

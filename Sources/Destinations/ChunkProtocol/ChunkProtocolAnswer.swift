@@ -55,6 +55,11 @@ struct ChunkProtocolAnswer {
       )
     case .notFound, .sessionExpired: gone(step)
     case .sessionDamaged: damaged(step)
+    case .badRequest where problem?.field == HeaderName.chunkEncoding:
+      StepFailure(
+        .encodingRefused,
+        "The receiver at \(endpoint.text) does not decode what it said it would\(because). It may be an older one now; the bytes are sent "
+          + "in another way.")
     case .methodNotAllowed, .badRequest, .idempotencyMismatch:
       StepFailure(
         .badRequest,

@@ -55,6 +55,9 @@ struct RetryPolicy: Sendable {
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
       // is no accident of the line, and somebody has to look at it.
       return attempts >= attemptsMax ? .fail : .retryStep
+    case .encodingRefused:
+      // The next try is coded otherwise (``UploadSchedule/zstdIsRefused``).
+      return attempts >= attemptsMax ? .fail : .retryStep
     case .sessionGone, .sessionDamaged, .notReplaceable, .nameTaken:
       return .startNewSession
     case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
@@ -133,7 +136,8 @@ extension StepFailure.Kind {
       .unexpectedAnswer, .transport(.protocolViolation), .transport(.answeredEarly):
       true
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
-      .addressRefused, .misdirected, .unclearEnd, .tooEarly, .busy, .insufficientStorage, .serverError, .transport:
+      .encodingRefused, .addressRefused, .misdirected, .unclearEnd, .tooEarly, .busy, .insufficientStorage,
+      .serverError, .transport:
       false
     }
   }
@@ -150,7 +154,8 @@ extension StepFailure.Kind {
   /// it was.
   var refusesBundle: Bool {
     switch self {
-    case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .sessionDamaged, .rowLost,
+    case .badRequest, .encodingRefused, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .sessionDamaged,
+      .rowLost,
       .notReplaceable, .nameTaken, .conflict,
       .nameRefused, .digestMismatch, .tagMismatch, .unexpectedAnswer, .unclearEnd, .forbidden:
       true
@@ -171,7 +176,8 @@ extension StepFailure.Kind {
       }
     case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict,
       .tooLarge, .requestTooLarge,
-      .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .tooEarly, .busy, .insufficientStorage:
+      .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .encodingRefused, .addressRefused, .tooEarly, .busy,
+      .insufficientStorage:
       false
     }
   }
@@ -191,7 +197,8 @@ extension StepFailure.Kind {
     case .transport, .serverError, .misdirected, .unexpectedAnswer: .failed
     case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict,
       .tooLarge, .requestTooLarge,
-      .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .unclearEnd, .tooEarly, .busy,
+      .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .encodingRefused, .addressRefused, .unclearEnd,
+      .tooEarly, .busy,
       .insufficientStorage:
       .answered
     }
@@ -212,7 +219,7 @@ extension StepFailure.Kind {
     case .digestMismatch: "digest-mismatch"
     case .tagMismatch: "tag-mismatch"
     case .nameRefused: "name-refused"
-    case .badRequest, .addressRefused: "bad-request"
+    case .badRequest, .encodingRefused, .addressRefused: "bad-request"
     case .misdirected: "misdirected"
     case .tooEarly: "too-early"
     case .busy: "busy"

@@ -146,8 +146,10 @@ extension UploadSchedule {
     let setting =
       rules.haveCompressions
       ? rules.settings(for: file.snapshot.names.first ?? file.path).compress : rules.defaults.compress
+    var offered = encodings
+    if zstdIsRefused { offered.remove(.zstd) }
     return ChunkCompression(
-      setting, offered: encodings, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
+      setting, offered: offered, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
   }
 
   /// How long a buffer for a chunk is: of few lengths, so that buffers are used again, and none longer than it has to be.

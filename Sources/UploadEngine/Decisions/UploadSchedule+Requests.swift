@@ -128,11 +128,14 @@ extension UploadSchedule {
     return .refused(StepFailure(.transport(.timedOut), "The request made no progress; it is sent again."))
   }
 
-  /// What the receiver decodes; remembered for all files, and its latest word counts.
+  /// What the receiver decodes; remembered for all files, and its latest word counts. What it has refused all the same is not
+  /// used again: of several receivers at one address some may be older.
   private mutating func learnEncodings(from outcome: StepOutcome) {
     switch outcome {
     case .sessionOpened(_, _, _, let encodings, _), .held(_, _, _, let encodings, _, _): self.encodings = encodings
-    case .warmed, .stillThere, .chunkStored, .chunkStoredAs, .published, .incomplete, .each, .ended, .refused: break
+    case .refused(let failure) where failure.kind == .encodingRefused: zstdIsRefused = true
+    case .each(let outcomes): for outcome in outcomes { learnEncodings(from: outcome) }
+    case .warmed, .stillThere, .chunkStored, .chunkStoredAs, .published, .incomplete, .ended, .refused: break
     }
   }
 

@@ -306,6 +306,8 @@ public struct UploadSchedule: Sendable {
   var runFailures = RunFailures()
   /// How bodies may travel; plain ones only until the receiver has said more.
   var encodings: LookupSet<OfferedEncoding> = [.identity]
+  /// A Zstandard frame was refused as such, whatever ``encodings`` say.
+  var zstdIsRefused = false
   /// What memory allows (spec A2).
   var memory = MemoryBudget.full
   var gate = Gate.open

@@ -32,6 +32,8 @@ public struct StepFailure: Error, Hashable, Sendable {
     case nameRefused
     /// 400 or another 422: the request itself is wrong.
     case badRequest
+    /// 400 for the way in which a body is coded: what answers now is older than what said that it decodes that.
+    case encodingRefused
     /// 404, 405 or 410 for the address itself, before what answers there has said in this run that it takes uploads: the
     /// address is wrong, or something in between answers for a moment.
     case addressRefused

@@ -83,6 +83,23 @@ import Testing
     #expect(!others.reads.isEmpty && others.reads.allSatisfy { $0.mayCompress })
   }
 
+  /// A receiver that was put back to an older version, or one of several at an address, takes the file all the same.
+  @Test(.promises("P117"), arguments: [1, 6]) func frameThatIsRefusedAsSuch_isSentInAnotherWay(times: Int) throws {
+    var harness = try Self.sending("*.mov compress=zstd")
+    #expect(harness.reads.contains { $0.compression.zstd })
+    for _ in 0..<times { harness.answer(.refused(StepFailure(.encodingRefused, "what is zstd?"))) { $0.isChunk } }
+    let id = ImaginaryFile(1, "a.mov", size: 100_000).id
+    harness.answerReads()
+    for _ in 0..<5 { harness.answer(.chunkStored) { $0.isChunk } }
+    #expect(!harness.reads.isEmpty && harness.reads.allSatisfy { !$0.compression.zstd && $0.compression.lz4 })
+    for _ in 0..<200 where harness.state(id) != .complete {
+      harness.answerReads()
+      harness.succeed()
+      harness.advance(by: .seconds(1))
+    }
+    #expect(harness.state(id) == .complete)
+  }
+
   @Test func whatIsSaved_isForgottenWithItsBuffer() throws {
     var harness = try Self.sending()
     for _ in 0..<200 where harness.state(ImaginaryFile(1, "a.mov", size: 100_000).id) != .complete {
