@@ -1,0 +1,84 @@
+"""How captures are compressed on their way: what is published is the same with each, and what is said of it is true."""
+
+import array
+import random
+import re
+
+import pytest
+
+# From here on the receiver has said what it decodes.
+FIRST = b"first"
+
+
+def points(count, seed=1):
+    """As a depth camera's: three floats each."""
+    source, values = random.Random(seed), array.array("f")
+    for index in range(count):
+        depth = 2 + index % 640 / 5000 + source.random() / 200
+        values.extend(((index % 640 - 320) * depth / 500, (index // 640 - 240) * depth / 500, depth))
+    return values.tobytes()
+
+
+def begin(new_mount, receiver, *options):
+    mount = new_mount(receiver, *options)
+    (mount.root / "first").write_bytes(FIRST)
+    mount.wait_for("first", "complete")
+    return mount
+
+
+def deliver(mount, receiver, contents):
+    for name, content in contents.items():
+        (mount.root / name).write_bytes(content)
+    mount.wait_all()
+    for name, content in contents.items():
+        assert (receiver.files / name).read_bytes() == content
+    return mount.summary()["compressed"]
+
+
+@pytest.mark.promises("P81", "P115")
+@pytest.mark.parametrize("how", ["off", "auto", "lz4", "zstd"])
+def test_what_is_published_is_the_same_with_each(new_mount, receiver, how):
+    mount = begin(new_mount, receiver, "--compress", how)
+    cloud = points(400_000)
+    contents = {
+        "cloud.pts": cloud, "small.pts": points(2000), "odd.pts": b"header of text\n" * 50 + cloud[:1_000_003],
+        "noise.raw": random.Random(2).randbytes(1_500_000), "text.csv": b"2024-01-01T00:00:00,17.5\n" * 40_000, "empty": b""}
+    compressed = deliver(mount, receiver, contents)
+    assert (compressed["chunks"] > 0) == (how != "off")
+    # On a machine that has much else to do loopback may be slow enough to be followed.
+    assert how == "auto" or (compressed["zstd"]["plain_bytes"] > 0) == (how == "zstd")
+    assert how != "lz4" or compressed["lz4"]["plain_bytes"] > 0
+    if how == "zstd":
+        assert compressed["zstd"]["plain_bytes"] >= len(cloud)
+        assert compressed["zstd"]["sent_bytes"] < 0.65 * compressed["zstd"]["plain_bytes"]
+    metrics = (mount.root / ".uploadfs" / "metrics").read_text()
+    said = re.search(r'^uploadfs_compression_bytes_total\{encoding="zstd",when="sent"\} (\S+)$', metrics, re.MULTILINE)[1]
+    assert float(said) == compressed["zstd"]["sent_bytes"]
+
+
+def test_a_rule_switches_it_off_for_its_files(new_mount, receiver):
+    mount = begin(new_mount, receiver, "--compress", "zstd", "--rule", "*.pts compress=off")
+    assert deliver(mount, receiver, {"a.pts": points(100_000)})["chunks"] == 0
+    assert deliver(mount, receiver, {"a.raw": points(100_000, seed=2)})["chunks"] > 0
+
+
+@pytest.mark.promises("P81")
+def test_what_was_sent_in_one_way_goes_on_in_another(new_mount, receiver):
+    """Digests are of the plain bytes: a mount that starts anew with another setting finds what the receiver has."""
+    mount = begin(new_mount, receiver, "--compress", "zstd")
+    content = points(1_500_000)
+    with open(mount.root / "long.pts", "wb") as file:
+        file.write(content[:9_000_000])
+        file.flush()
+        for reading in mount.readings("long.pts", lambda status: status["chunks"]["done"] > 0):
+            pass
+        file.write(content[9_000_000:])
+    mount.kill()
+    mount.options = ("--compress", "lz4")
+    mount.start()
+    mount.wait_all(interrupted=True)
+    status = mount.status("long.pts")
+    if status["state"] == "interrupted":
+        mount.say("publish", "long.pts")
+        mount.wait_for("long.pts", "complete")
+    assert (receiver.files / "long.pts").read_bytes() == content
