@@ -51,6 +51,25 @@ import Testing
     #expect(Self.undone(try Self.filter(4, 2), expected) == plain)
   }
 
+  /// From the implementation in Tests/EndToEnd/test_filter_vectors.py; two blocks.
+  @Test(
+    .promises("P115"),
+    arguments: [
+      (2, 0, "0e4ffee8f25108060130d4dfa33bc7f9ec369597dcab4f2cac61829887db71e3"),
+      (2, 2, "a0ecc201e4f31de3ed13758e287ee59d014d4e084bc76f41aa892e6e77c16e44"),
+      (3, 1, "a84b9dd72758ab455b4dd591ac6491700d9cc3533c34061477a5d3a22072c846"),
+      (12, 4, "80483a03cf37ac413516a0e76cbf869406037946d95791a43ba09bef0fefedb9"),
+      (15, 4, "5c40f9777f4ab6f5c54932fbfc0ec70e544e40489846fdd18522e775f6e387e3"),
+      (24, 8, "3e4a172acae5b200bfb084ac3c6ee60e68e27feb342df99e175f8eae628d7bb9"),
+      (64, 8, "5f6d191f64f67f3ec36319eb92b14457092c8006c2ae1357b18dca1b16296f00"),
+    ])
+  func theVectorsOfTheDocument(stride: Int, difference: Int, digest: String) throws {
+    let plain = (0..<300_000).map { UInt8(truncatingIfNeeded: ($0 * $0) >> 5) }
+    let filtered = Self.applied(try Self.filter(stride, difference), plain)
+    #expect(Hex.encode(sha256(filtered)) == digest)
+    #expect(Self.undone(try Self.filter(stride, difference), filtered) == plain)
+  }
+
   @Test(.promises("P115"), arguments: RecordFilter.strides)
   func whateverTheRecords_itIsWhatIsDescribedAndComesBack(stride: Int) throws {
     var random = SeededGenerator(seed: UInt64(stride))
