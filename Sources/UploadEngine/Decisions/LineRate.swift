@@ -5,24 +5,31 @@
 struct LineRate: Hashable, Sendable {
   private static let memory: Duration = .seconds(30)
 
-  private var estimate = SpeedEstimate()
+  private var estimate: SpeedEstimate
   private var best: Best?
+  /// An earlier run may have been on another line: only what this one has measured is said.
+  private var sampleCount = 0
 
   private struct Best: Hashable, Sendable {
     var bytesPerSecond: Double
     var at: MonotonicTime
   }
 
+  /// Begins with what an earlier run knew.
+  init(_ state: SpeedEstimate.State? = nil) { estimate = SpeedEstimate(state) }
+
   /// So many bytes were acknowledged in an interval in which the line was never idle.
   mutating func add(bytes: UInt64, over interval: Duration, at now: MonotonicTime) {
     estimate.add(bytes: bytes, over: interval, at: now)
+    sampleCount += 1
     guard let known = estimate.bytesPerSecond, known >= remembered(at: now) ?? 0 else { return }
     best = Best(bytesPerSecond: known, at: now)
   }
 
   /// Nil until enough was measured.
   func bytesPerSecond(at now: MonotonicTime) -> Double? {
-    estimate.bytesPerSecond.map { max($0, remembered(at: now) ?? 0) }
+    guard sampleCount >= UploadConstants.minSpeedSamples else { return nil }
+    return estimate.bytesPerSecond.map { max($0, remembered(at: now) ?? 0) }
   }
 
   private func remembered(at now: MonotonicTime) -> Double? {

@@ -18,7 +18,7 @@ extension UploadSchedule {
 
   /// Ends the requests that hang, after a look at how far all are.
   mutating func endStragglers(at now: Moment) {
-    guard gate == .open, let bytesPerSecond = estimate.bytesPerSecond, bytesPerSecond > 0,
+    guard gate == .open, let bytesPerSecond = expectedBytesPerSecond(at: now), bytesPerSecond > 0,
       chunkRequests < min(streamPlan.streams, pipeline.parallelism)
     else { return }
     for (request, underway) in requests {

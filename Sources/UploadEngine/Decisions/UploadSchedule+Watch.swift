@@ -18,13 +18,20 @@ extension UploadSchedule {
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
     flightWindow.started(at: now.monotonic)
     let patience = watchdog.patience(
-      bytes: byteCount, bytesPerSecond: estimate.bytesPerSecond, streams: streamPlan.streams, attempts: attempts)
+      bytes: byteCount, bytesPerSecond: expectedBytesPerSecond(at: now), streams: streamPlan.streams,
+      attempts: attempts)
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
     beginLooking(at: now)
     if !isAdjusting {
       isAdjusting = true
       deadlines.insert(.adjust, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
     }
+  }
+
+  /// What a request's bytes may be expected to take, if nothing of them can be saved: others before them may have been compressed.
+  func expectedBytesPerSecond(at now: Moment) -> Double? {
+    guard let files = estimate.bytesPerSecond else { return nil }
+    return min(files, lineRate.bytesPerSecond(at: now.monotonic) ?? files)
   }
 
   mutating func beginLooking(at now: Moment) {

@@ -413,7 +413,10 @@ public struct UploadSchedule: Sendable {
     lacksRecords = inheritance.lacksRecords
     foundForgotten = inheritance.isCatalogAnew ? 0 : nil
     // What this run has measured is newer.
-    if !hasBegun { estimate = SpeedEstimate(inheritance.estimator) }
+    if !hasBegun {
+      estimate = SpeedEstimate(inheritance.estimator)
+      lineRate = LineRate(inheritance.estimator)
+    }
     chunkBytesMax = max(chunkBytesMax, inheritance.chunkBytesMax)
   }
 

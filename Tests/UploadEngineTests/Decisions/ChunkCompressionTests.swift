@@ -74,6 +74,8 @@ import Testing
     #expect(harness.reads.last?.compression.zstd == true)
     let files = try #require(harness.schedule.estimate.bytesPerSecond)
     #expect(files > 1.7 * line, "what people are told is how fast their files go")
+    let expected = try #require(harness.schedule.expectedBytesPerSecond(at: harness.now))
+    #expect(expected < 2200, "the next file may gain nothing")
   }
 
   @Test func rule_switchesItOffForItsFiles() throws {
@@ -264,6 +266,18 @@ import Testing
 
   private static func time(_ seconds: Double) -> MonotonicTime {
     MonotonicTime(nanoseconds: Int64(seconds * 1e9))
+  }
+
+  @Test func whatAnEarlierRunKnew_isNotBelievedBeforeThisOneHasMeasured() throws {
+    var line = LineRate(SpeedEstimate.State(bytesPerSecond: 1e6, variance: 1e9, sampleCount: 100))
+    var measured = SpeedEstimate(SpeedEstimate.State(bytesPerSecond: 1e6, variance: 1e9, sampleCount: 100))
+    for second in 0..<3 {
+      #expect(line.bytesPerSecond(at: Self.time(Double(second))) == nil)
+      line.add(bytes: 1_200_000, over: .seconds(1), at: Self.time(Double(second)))
+      measured.add(bytes: 1_200_000, over: .seconds(1), at: Self.time(Double(second)))
+    }
+    let known = try #require(line.bytesPerSecond(at: Self.time(3)))
+    #expect(known == measured.bytesPerSecond)
   }
 
   @Test func processorThatDoesNotKeepUp_makesTheLineNoSlowerForAWhile() throws {
