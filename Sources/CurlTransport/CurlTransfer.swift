@@ -129,7 +129,7 @@ final class CurlTransfer {
   /// What the transfer's end means.
   func result(for code: CURLcode) -> Result<HTTPResponse, TransportError> {
     if let violation { return .failure(TransportError(.protocolViolation, "\(target.host) \(violation)")) }
-    if request.isSentOnce, beginnings > 1 {
+    if request.isSentOnce, beginnings > 1, !hasRefusedQuestion {
       return .failure(
         TransportError(.connectionLost, "\(target.host) closed the connection before it answered"))
     }
@@ -139,7 +139,9 @@ final class CurlTransfer {
       return .failure(
         TransportError(.protocolViolation, "\(target.host) sent a line of header fields that is longer than 100 KiB"))
     }
-    guard code == CURLE_OK || isAnswered(despite: code) else { return .failure(failure(of: code)) }
+    guard code == CURLE_OK || isAnswered(despite: code) || hasRefusedQuestion else {
+      return .failure(failure(of: code))
+    }
     if let error = brokenHead ?? errorOfEarlySuccess { return .failure(error) }
     if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: request.body.byteCount)) }
     let facts = HTTPConnectionFacts(
@@ -189,6 +191,10 @@ final class CurlTransfer {
     guard head.isComplete, CurlFailure.kind(of: code) == .connectionLost else { return false }
     return head.status >= 400 || head.contentLength == responseBody.count
   }
+
+  /// The server does not want to be asked before the body. libcurl asks it again and again, because the question is a header field of
+  /// the request: what is sent without it is not for the transport to decide.
+  private var hasRefusedQuestion: Bool { request.asksBeforeBody && head.isComplete && head.status == 417 }
 
   /// A head counts once its last line is there: libcurl takes a connection that ends in the middle of it for the end of an answer
   /// without a body.
@@ -372,7 +378,7 @@ extension CurlTransfer {
   fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
     beginnings += 1
     arrival.begin(localPort: localPort, peerPort: peerPort)
-    return !request.isSentOnce || beginnings == 1
+    return beginnings == 1 || !request.isSentOnce && !hasRefusedQuestion
   }
 
   fileprivate func receivedHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {

@@ -92,6 +92,18 @@ private final class TestStream: StreamedFile {
     #expect(asking.request(for: .sendWholeFile(sending(streamed: 5_000_000))).asksBeforeBody)
   }
 
+  @Test("Regression: a server that answered 417 to the question before the body got no large file", .promises("DE91"))
+  func aServerThatRefusesTheQuestion_isNotAskedAgain() throws {
+    let form = try form(credential: .basic(user: "u", password: "p"))
+    let step = UploadStep.sendWholeFile(sending(streamed: 5_000_000))
+    guard case .refused(let failure) = form.outcome(of: step, response: Fixture.answer(417)) else {
+      Issue.record("417 is no success")
+      return
+    }
+    #expect(failure.kind == .unexpectedAnswer && failure.message.contains("417"))
+    #expect(!form.request(for: step).asksBeforeBody)
+  }
+
   @Test(
     .promises("DE76"),
     arguments: [

@@ -17,6 +17,16 @@ class Asked(Handler):
         return True
 
 
+class Refuses(Asked):
+    """One that wants no questions."""
+
+    def handle_expect_100(self):
+        super().handle_expect_100()
+        self.send(417, {"Connection": "close"} if self.server.asked % 2 else {})
+        self.close_connection = bool(self.server.asked % 2)
+        return False
+
+
 class Wants(Asked):
     """One that looks at the credential first."""
 
@@ -59,6 +69,20 @@ def test_a_large_form_is_sent_once_whatever_the_server_makes_of_the_question(new
     assert mount.wait_for("take.mov", "complete")["attempts"] == 0
     assert server.published["take.mov"] == content
     assert server.received["take.mov"] < SIZE + 1000 and server.asked == 1
+
+
+@pytest.mark.promises("DE91")
+@pytest.mark.parametrize("asked", [0, 1], ids=["closes", "stays"])
+def test_a_server_that_refuses_the_question_gets_the_file_without_it(new_form_with_token, asked):
+    """Regression: the file was tried for ever, and libcurl asked again by itself."""
+    server, mount, _ = new_form_with_token(Refuses)
+    server.asked = asked
+    content = write_random(mount.root / "take.mov", SIZE).read_bytes()
+    mount.wait_for("take.mov", "complete")
+    assert server.published["take.mov"] == content and server.asked == asked + 1
+    (mount.root / "next.mov").write_bytes(content)
+    mount.wait_for("next.mov", "complete")
+    assert server.asked == asked + 1
 
 
 @pytest.mark.promises("DE91")

@@ -41,6 +41,7 @@ public struct FormDestination: Destination {
   let address: FormAddress
   let options: FormOptions
   let authorization: String?
+  private let question = FormQuestion()
 
   /// A form at an address. Without credential only servers that ask for none will answer.
   public init(
@@ -104,11 +105,13 @@ public struct FormDestination: Destination {
       ], body: .pieces(body), limits: limits, sentBytes: sending.sentBytes)
     request.isSentOnce = true
     // A wrong password is not to cost the whole file.
-    request.asksBeforeBody = sending.stream != nil && authorization != nil
+    request.asksBeforeBody = mayAsk(before: sending) && question.isAsked
     // A kept-alive connection that the server has just closed looks like an unclear end.
     request.opensConnection = options.unclear == .hold
     return request
   }
+
+  private func mayAsk(before sending: WholeFileSending) -> Bool { sending.stream != nil && authorization != nil }
 
   // MARK: - Outcomes
 
@@ -116,6 +119,10 @@ public struct FormDestination: Destination {
   public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
     switch step {
     case .prewarm: return .warmed
+    case .sendWholeFile(let sending) where response.status == 417 && mayAsk(before: sending):
+      question.refused()
+      let said = "The server at \(address.text) answered 417: it is not to be asked before a large file (Expect)"
+      return .refused(StepFailure(.unexpectedAnswer, "\(said). The file goes out without that."))
     case .sendWholeFile(let sending):
       let success = FormSuccess(response: response, address: address.text, options: options)
       return success.failure.map { .refused($0) } ?? published(sending, FormAnswer(response))
