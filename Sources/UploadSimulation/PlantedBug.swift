@@ -218,7 +218,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .forgetNames, .overlookPlainNames, .overlookPublications, .mistakeIdentities, .inheritLivingNames: .templates
     case .evictForOne, .evictUnshown, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
-    case .retrySetbacks, .triesWithoutEnd: .liar
+    case .retrySetbacks: .liar
+    case .triesWithoutEnd: .lyingS3
     case .pausesStay: .lyingTus
     case .hideHandedOver: .jumpingTus
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
