@@ -25,7 +25,7 @@ int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fa
 int uploadfs_begin_writing(int fd) { return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); }
 
 int uploadfs_is_open_for_writing(int fd) {
-  // Whoever opens the file meanwhile breaks the lease, which raises SIGIO in this process and by default ends it; SIGURG
+  // A program that opens the file meanwhile breaks the lease, which raises SIGIO in this process and by default ends it; SIGURG
   // does nothing.
   if (fcntl(fd, F_SETSIG, SIGURG) < 0) return -1;
   if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0) return errno == EAGAIN ? 1 : -1;

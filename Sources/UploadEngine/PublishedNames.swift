@@ -129,7 +129,7 @@ package final class PublishedNames: Sendable {
       do throws(StorageError) {
         _ = try ledger?.names(for: [], forgetting: gone)
       } catch {
-        // Nothing is lost by it, and whoever wants a name is told what is wrong with the ledger.
+        // Nothing is lost by it, and a file that wants a name is told what is wrong with the ledger.
         return known.withLock { known in
           known.putGone(gone)
           known.isTidying = false

@@ -158,7 +158,7 @@ extension UploadEngine {
     }
   }
 
-  /// A request whose step may need others after it; they go by its name, so that whoever ends the step ends them.
+  /// A request whose step may need others after it; they go by its name, so that the end of the step ends them.
   private func pending(
     _ request: HTTPRequest, _ order: RequestOrder, _ step: UploadStep, after earlier: [HTTPResponse] = [],
     sentBefore: UInt64 = 0, whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void

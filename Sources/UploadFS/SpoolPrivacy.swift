@@ -3,7 +3,7 @@ import Glibc
 
 /// Whether others than the daemon get at the spool past the mount. Pure.
 ///
-/// Whoever can enter the spool's folder can write captures of which the daemon learns nothing, and put other things in their
+/// A user who can enter the spool's folder can write captures of which the daemon learns nothing, and put other things in their
 /// place. The folder itself has to keep them out: the mode of the captures' own folder is that of the mount's root, which
 /// the users of the mount may change.
 public enum SpoolPrivacy: Hashable, Sendable {

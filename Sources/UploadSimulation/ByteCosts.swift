@@ -133,7 +133,7 @@ struct ByteCosts {
   private mutating func refused(_ member: CarriedBytes, by kind: StepFailure.Kind, isAlone: Bool) {
     switch kind {
     case .transport(.connectFailed), .transport(.unknownHost):
-      // Nobody was there to whom bytes could have been sent.
+      // No server was there to take bytes.
       accounts[member.file]?.sentBytes -= member.range.count
     case .sessionGone, .nameTaken, .conflict, .unexpectedAnswer:
       // What is said of several files at once is said of none of them.

@@ -145,7 +145,7 @@ final class ClientChecks {
       }
     case (_, .refused(let failure)):
       if [.transport(.connectFailed), .transport(.unknownHost)].contains(failure.kind) {
-        costs.foundNobody(order.order)
+        costs.foundNoServer(order.order)
       }
       failed(failure)
     default: break

@@ -121,8 +121,8 @@ struct CostChecks {
     return triesAtOnceMax + Int(growing / pauseMin + (nanoseconds - growing) / grownPauseMin)
   }
 
-  /// Nobody was there to whom bytes could have been sent.
-  mutating func foundNobody(_ order: SendOrder) {
+  /// No server was there to take bytes.
+  mutating func foundNoServer(_ order: SendOrder) {
     for piece in pieces(of: order) { takeBack(piece) }
   }
 

@@ -194,7 +194,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// The receiver lets sessions expire that a client relies upon.
   case expireReliedUpon = "expire-relied-upon"
 
-  /// Nobody says how much of a request can have left the process, so that a server may have all of it.
+  /// The transport does not say how much of a request can have left the process, so a server may have all of it.
   case hideHandedOver = "hide-handed-over"
 
   /// Something happens again and again, and time hardly passes.

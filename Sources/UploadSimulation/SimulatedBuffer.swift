@@ -1,7 +1,7 @@
 import Integrity
 import UploadEngine
 
-/// A chunk's bytes at an address that stays. Wiped when it is given back, so that whoever still sends from it is found out.
+/// A chunk's bytes at an address that stays. Wiped when it is given back, so that a request that still sends from it is found out.
 ///
 /// - Note: `@unchecked Sendable` is sound because a simulation runs in one thread, and the pointer never changes.
 final class SimulatedBuffer: PinnedBytes, @unchecked Sendable {

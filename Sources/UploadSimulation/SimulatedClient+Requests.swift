@@ -305,7 +305,7 @@ extension SimulatedClient {
   /// The planted mistake of `resendPublished`.
   private func forgetPublication(_ order: RequestOrder) {
     let life = life
-    let gone = StepOutcome.refused(StepFailure(.sessionGone, "nobody knows it"))
+    let gone = StepOutcome.refused(StepFailure(.sessionGone, "the session is unknown"))
     world.time.after(.seconds(3)) { [self] in
       guard self.life == life else { return }
       apply { $0.requestCompleted(order.id, outcome: gone, connection: HTTPConnectionFacts(), at: $1) }

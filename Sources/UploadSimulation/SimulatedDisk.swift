@@ -13,7 +13,7 @@ enum DiskFailure: Error, Hashable {
 /// in the order in which they were made, as a journaling filesystem does.
 ///
 /// What the disk refuses the kernel keeps in memory as if it had been written, until it needs the room. It tells of that once, to
-/// whoever syncs the file next: each file is open once between two starts of its machine's process.
+/// the next sync of the file: each file is open once between two starts of its machine's process.
 final class SimulatedDisk {
   /// One file, whatever it is called.
   final class Node {

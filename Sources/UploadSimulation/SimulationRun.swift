@@ -194,7 +194,7 @@ final class SimulationRun {
       // was gone, or a power cut has left less of it. Nothing puts the two together any more.
       let isLackingParts = code == "released-part-lost" || code == "released-part-away"
       if state == .failed, isLackingParts, file.isPartlyDelivered { continue }
-      // Whoever wants it takes the parts of another one for its own, as far as there are any.
+      // A client that wants it takes the parts of another one for its own, as far as there are any.
       if file.isMistaken, state == .complete || isLackingParts { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
       if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }

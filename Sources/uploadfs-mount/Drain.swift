@@ -67,7 +67,7 @@ final class Drain: Sendable {
     return outcome(isDelivered)
   }
 
-  /// The way out for whoever cannot wait: nothing stays mounted, and everything pending lies in the spool, on its disk, with its
+  /// The way out for a caller that cannot wait: nothing stays mounted, and everything pending lies in the spool, on its disk, with its
   /// resume records, which are durable before they count.
   func leaveAtOnce() {
     let status = isDelivered ? ExitStatus.success : .leftWithPending

@@ -2,7 +2,7 @@ import MountConfiguration
 import MountStatus
 import UploadEngine
 
-/// The folder that holds captures, as far as it concerns whoever starts a mount.
+/// The folder that holds captures, as far as it concerns the start of a mount.
 enum Spool {
   /// What `.uploadfs/summary.json` says of it, by what is free on its disk; nil where that does not say so.
   static func facts(

@@ -359,7 +359,7 @@ def test_what_is_started_without_descriptors_has_some(new_receiver, new_mount, c
 
 @pytest.fixture
 def unread(folder):
-    """What a program is started with to log into a pipe that nobody reads and that is full."""
+    """What a program is started with to log into a full pipe without a reader."""
     path = folder / "unread"
     os.mkfifo(path)
     descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)

@@ -102,7 +102,7 @@ private final class Gate: OutputTarget {
 }
 
 @Suite struct OutputThreadTests {
-  /// Regression (MC2): a stderr that nobody reads stopped everything that logged.
+  /// Regression (MC2): a stderr without a reader stopped every thread that logged.
   @Test(.timeLimit(.minutes(2))) func aTargetThatTakesNothing_holdsUpNothing_andLosesOnlyWhatIsCounted() throws {
     let (held, free) = (Gate(isOpen: false), Gate(isOpen: true))
     let output = OutputThread([(held, .lines), (free, .datagrams)])

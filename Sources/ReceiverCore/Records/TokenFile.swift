@@ -117,7 +117,7 @@ public enum TokenFile {
     guard ([words[1]] + others + former).allSatisfy({ $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } }) else {
       throw TokenFileError(line: line, reason: "a token is printable ASCII")
     }
-    // One of `was=` lets nobody in, so that a short one of before can be exchanged.
+    // One of `was=` opens nothing, so a short one of before can be exchanged.
     guard ([words[1]] + others).allSatisfy({ isLongEnough($0) }) else {
       throw TokenFileError(
         line: line,

@@ -34,7 +34,7 @@ final class MappedWindow: @unchecked Sendable {
   }
 
   /// Takes pages out of this process: mapped pages stay in the page cache whatever advice is given, and count as its
-  /// memory. Whoever still reads them gets them again.
+  /// memory. A thread that still reads them gets them again.
   func letGo(of part: Range<UInt64>) {
     let page: UInt64 = 4096
     let common = part.clamped(to: range)

@@ -60,7 +60,7 @@ extension FileStatus.State {
 }
 
 extension MountSummary {
-  /// Another destination's part. Sequences are each engine's own and cannot be added: whoever waits looks at the parts.
+  /// Another destination's part. Sequences are each engine's own and cannot be added: a reader that waits looks at the parts.
   fileprivate mutating func add(_ other: MountSummary) {
     filesByState.merge(other.filesByState) { $0 + $1 }
     pendingBytes += other.pendingBytes

@@ -102,7 +102,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   /// No engine has anything left that it will deliver without help.
   public var isDrained: Bool { members.allSatisfy { $0.engine.isDrained } }
 
-  /// What the catalogs of all engines know: a file has one identity, whoever remembers it.
+  /// What the catalogs of all engines know: a file has one identity, whichever of them remembers it.
   public var knownIdentities: [UInt64: FileID] {
     members.reduce(into: [:]) { known, member in known.merge(member.engine.knownIdentities) { first, _ in first } }
   }

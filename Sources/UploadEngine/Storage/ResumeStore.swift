@@ -208,7 +208,7 @@ public final class ResumeStore: Sendable {
 
   private func path(of id: FileID) -> String { "\(directory)/\(id)\(Self.suffix)" }
 
-  /// Keeps a damaged record for whoever wants to know what happened, within a bound.
+  /// Keeps a damaged record, so that what happened can be found out, within a bound.
   private func putAside(_ path: String) {
     // One that stays where it is is found damaged again.
     _ = rename(path, path + Self.damagedSuffix)

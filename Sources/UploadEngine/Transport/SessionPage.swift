@@ -1,4 +1,4 @@
-/// A page of the sessions that are open at a destination, whoever began them.
+/// A page of the sessions that are open at a destination, whichever client began them.
 public struct SessionPage: Hashable, Sendable {
   /// One of them.
   public struct Session: Hashable, Sendable {

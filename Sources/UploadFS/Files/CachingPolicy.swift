@@ -104,7 +104,7 @@ struct CachingPolicy: Hashable, Sendable {
     if choice.opening.writes, choice.route != .cached { mayHoldStalePages = true }
   }
 
-  /// A descriptor of a direct writer was closed. RELEASE comes some time after close(2) has returned; whoever opens the
+  /// A descriptor of a direct writer was closed. RELEASE comes some time after close(2) has returned; a program that opens the
   /// file in between must not find a writer that is already gone. Should another descriptor of the same open go on
   /// writing, ``resumed()`` takes it back: pages that were cached meanwhile are dropped by the kernel at the direct write
   /// (6.6 and later), or when the daemon tells it.

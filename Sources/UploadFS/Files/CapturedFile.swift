@@ -82,7 +82,7 @@ final class CapturedFile: Sendable {
     var unseenWriters = 0
     /// Open handles, readers included.
     var handles = 0
-    /// `opened` of a created file is still to be sent; whoever sends the file's first event sends this before it.
+    /// `opened` of a created file is still to be sent; the call that sends the file's first event sends this before it.
     var owesOpened = false
     /// The daemon has seen this file being created, so that the scan has nothing to say of it.
     var wasCreatedHere: Bool
@@ -175,7 +175,7 @@ extension CapturedFile.State {
     leaveToItsWriters()
   }
 
-  /// What the disk has refused is not given to it again. Whoever has the file open still learns of it at each fsync.
+  /// What the disk has refused is not given to it again. A program that has the file open still learns of it at each fsync.
   mutating func leaveToItsWriters() {
     if let refusal { fate.lostContent(.writeFailed(errno: refusal.error.code)) }
     refusal = nil

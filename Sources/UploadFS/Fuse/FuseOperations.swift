@@ -62,8 +62,8 @@ private func fuseInit(_ userdata: UnsafeMutableRawPointer?, _ connection: Unsafe
     UPLOADFS_CAPABILITY_DIRECT_IO_ALLOW_MMAP,
   ]
   // AUTO_INVAL_DATA would drop a file's pages whenever its time is new, between a write's copy into its page and the write
-  // itself as well: a page that is read again just then lacks the bytes and stays (seen on 6.18: whoever follows a file
-  // reads zeros). Every change comes through the kernel; of the few that pass its pages by it is told.
+  // itself as well: a page that is read again just then lacks the bytes and stays (seen on 6.18: a program that follows a
+  // file reads zeros). Every change comes through the kernel; of the few that pass its pages by it is told.
   // ASYNC_DIO would let an asynchronous O_DIRECT write end without the kernel dropping the pages that a reader has brought in
   // meanwhile (seen on 6.18); a synchronous one drops them.
   let unwanted = [

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The callers that wait in poll(2) for a virtual file to change, one for each open handle.
 final class PollRegistry: Sendable {
-  // Pointers are not Sendable; a poll handle belongs to whoever took it out of the table, which happens under the lock.
+  // Pointers are not Sendable; a poll handle belongs to the thread that took it out of the table, which happens under the lock.
   private struct Waiting: @unchecked Sendable {
     var handles: [UInt64: OpaquePointer] = [:]
   }

@@ -5,7 +5,7 @@ import Synchronization
 final class ReadBuffers: Sendable {
   static let bytes = 1 << 20
 
-  // Pointers are not Sendable; a buffer belongs to whoever took it and is handed over under the lock.
+  // Pointers are not Sendable; a buffer belongs to the thread that took it and is handed over under the lock.
   private struct Idle: @unchecked Sendable {
     var buffers: [UnsafeMutableRawBufferPointer] = []
   }

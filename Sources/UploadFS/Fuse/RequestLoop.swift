@@ -33,7 +33,7 @@ final class RequestLoop: Sendable {
     var buffer = fuse_buf()
     defer { free(buffer.mem) }
     var request = uploadfs_request()
-    // A session ends for all threads: whoever waits for a request is told so by the kernel. Other errors it does not have.
+    // A session ends for all threads: one that waits for a request is told so by the kernel. Other errors it does not have.
     while fuse_session_exited(session.pointer) == 0,
       uploadfs_session_receive(session.pointer, &buffer, &request) == 1
     {

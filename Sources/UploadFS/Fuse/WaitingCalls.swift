@@ -92,7 +92,7 @@ final class WaitingCalls: Sendable {
     call.request.answer(error)
   }
 
-  /// Whoever takes it answers it.
+  /// The thread that takes it answers it.
   private func take(_ token: UInt) -> Waiting? {
     state.withLock { $0.calls.removeValue(forKey: token) }
   }

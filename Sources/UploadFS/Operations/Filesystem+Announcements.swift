@@ -72,7 +72,7 @@ extension Filesystem {
         guard owesOpened || announcement != nil else { return Events() }
         let snapshot = snapshotLocked(of: file, &state)
         if state.doubt != nil { flushes.add(file) }
-        // The last name was taken away a moment ago, and whoever did it is about to say so.
+        // The last name was taken away a moment ago, and the call that did it is about to say so.
         if snapshot.names.isEmpty, announcement != .removed, announcement != .vanished { return Events() }
         // A file that lost its name before its first event was said never had one for the sink.
         let opens = owesOpened && !snapshot.names.isEmpty

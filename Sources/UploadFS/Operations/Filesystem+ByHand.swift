@@ -68,7 +68,7 @@ extension Filesystem {
     note(Result { () throws(SystemError) in try descriptor.status() }, of: file, &state)
   }
 
-  /// Where nothing could be seen, the next look compares; whoever wants to read the file is told why that fails.
+  /// Where nothing could be seen, the next look compares; a program that wants to read the file is told why that fails.
   private func note(
     _ status: Result<stat, SystemError>, of file: CapturedFile, _ state: inout CapturedFile.State
   ) {

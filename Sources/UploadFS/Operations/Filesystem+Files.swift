@@ -202,7 +202,7 @@ extension Filesystem {
     var writes: Bool
   }
 
-  /// Until the caller announces the file, whoever else comes upon it may do so, or take its name away.
+  /// Until the caller announces the file, another call that comes upon it may do so, or take its name away.
   func createUnannounced(
     _ entry: DirectoryEntry, mode: mode_t, flags: Int32, caller: Caller
   ) throws(SystemError) -> CreatedFile {
@@ -576,7 +576,7 @@ extension Filesystem {
     guard whence == uploadfs_seek_data || whence == uploadfs_seek_hole else { throw .invalid }
     switch try handle(number) {
     case .file(let handle) where handle.file.isPartlyReleased.load(ordering: .sequentiallyConsistent):
-      // What is gone from the spool is no hole for whoever wrote it.
+      // What is gone from the spool is no hole for its writer.
       let size = Int64(try handle.descriptor.status().st_size)
       guard offset >= 0, offset < size else { throw .outOfRange }
       return whence == uploadfs_seek_data ? offset : size

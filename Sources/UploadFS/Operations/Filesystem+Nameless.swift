@@ -71,7 +71,7 @@ extension Filesystem {
     withNodes { $0.table.giveFirstName(entry, to: node) }
     file.state.withLock { state in
       state.isNameless = false
-      // Whoever has something to say of it says this first.
+      // The next event of it is preceded by this one.
       state.owesOpened = state.activity.writableOpens > 0
     }
     return FoundEntry(node: node, status: shownInodes.shown(status))

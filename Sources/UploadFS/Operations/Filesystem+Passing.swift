@@ -98,7 +98,7 @@ extension Filesystem {
     notices.lookEverySecond(true)
   }
 
-  /// Its chunks can no longer be followed: whoever asks is told so as long as there is an unseen writer.
+  /// Its chunks can no longer be followed: a caller that asks is told so as long as there is an unseen writer.
   private func beginUnseenMutation(of file: CapturedFile, through descriptor: FileDescriptor) {
     beginUnrefusableMutation(of: file, .size(0), through: descriptor)
     file.state.withLock { $0.chunks = FollowedChunks() }

@@ -20,7 +20,7 @@ enum SpoolMark: Hashable, Sendable {
   private static let closedPrefix = "closed "
   private static let writingText = "writing"
 
-  /// What follows for whoever finds it on a file of this size.
+  /// What follows for the start that finds it on a file of this size.
   func interruption(sizeBytes: UInt64, in instance: SpoolInstance) -> Interruption? {
     switch self {
     case .none: nil
