@@ -150,6 +150,9 @@ let package = Package(
     .target(name: "Promises", path: "Tests/Promises", swiftSettings: strict),
     .testTarget(name: "PromisesTests", dependencies: ["Promises"], swiftSettings: tests),
 
+    // Numbers of a seed, for tests; in no product.
+    .target(name: "SeededRandom", path: "Tests/SeededRandom", swiftSettings: strict),
+
     // The computations of docs/protocol.md without the product's code; in no product.
     .target(name: "ProtocolReference", path: "Tests/ProtocolReference", swiftSettings: strict),
 
@@ -158,7 +161,7 @@ let package = Package(
       dependencies: ["Promises", "LogText", "Threads", .product(name: "Logging", package: "swift-log")],
       swiftSettings: tests),
     .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: tests),
-    .testTarget(name: "FileModelTests", dependencies: ["Promises", "FileModel"], swiftSettings: tests),
+    .testTarget(name: "FileModelTests", dependencies: ["Promises", "SeededRandom", "FileModel"], swiftSettings: tests),
     .testTarget(
       name: "MountConfigurationTests",
       dependencies: ["Promises", "MountConfiguration", "FileModel", "Threads", "UploadEngine", "Destinations"],
@@ -173,11 +176,14 @@ let package = Package(
       swiftSettings: tests),
     .testTarget(name: "LookupTests", dependencies: ["Lookup", orderedCollections], swiftSettings: tests),
     .testTarget(
-      name: "IntegrityTests", dependencies: ["Promises", "ProtocolReference", "Integrity"], swiftSettings: tests),
+      name: "IntegrityTests", dependencies: ["Promises", "SeededRandom", "ProtocolReference", "Integrity"],
+      swiftSettings: tests),
     .testTarget(
-      name: "ChunkProtocolTests", dependencies: ["Promises", "ChunkProtocol", "Integrity"], swiftSettings: tests),
+      name: "ChunkProtocolTests", dependencies: ["Promises", "SeededRandom", "ChunkProtocol", "Integrity"],
+      swiftSettings: tests),
     .testTarget(
-      name: "UploadFSTests", dependencies: ["Promises", "UploadFS", "FileModel", "FilesystemFixtures", "CLinux"],
+      name: "UploadFSTests",
+      dependencies: ["Promises", "SeededRandom", "UploadFS", "FileModel", "FilesystemFixtures", "CLinux"],
       swiftSettings: tests),
 
     // The mount against a plain directory; the calls are made by processes of their own.
@@ -200,14 +206,16 @@ let package = Package(
     .testTarget(
       name: "UploadEngineTests",
       dependencies: [
-        "Promises", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText", "Threads",
+        "Promises", "SeededRandom", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText",
+        "Threads",
         "SystemMemory", "CLinux",
       ],
       swiftSettings: tests),
     .testTarget(
       name: "DestinationsTests",
       dependencies: [
-        "Promises", "ProtocolReference", "Destinations", "UploadEngine", "FileModel", "ChunkProtocol", "Integrity",
+        "Promises", "SeededRandom", "ProtocolReference", "Destinations", "UploadEngine", "FileModel", "ChunkProtocol",
+        "Integrity",
         "Lookup",
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: tests),
@@ -215,7 +223,9 @@ let package = Package(
       name: "CurlTransportTests", dependencies: ["Promises", "CurlTransport", "UploadEngine"], swiftSettings: tests),
     .testTarget(
       name: "ReceiverCoreTests",
-      dependencies: ["Promises", "ProtocolReference", "ReceiverCore", "Integrity", "ChunkProtocol", "Lookup"],
+      dependencies: [
+        "Promises", "SeededRandom", "ProtocolReference", "ReceiverCore", "Integrity", "ChunkProtocol", "Lookup",
+      ],
       swiftSettings: tests),
     .testTarget(
       name: "UploadSimulationTests",
@@ -227,7 +237,8 @@ let package = Package(
     .testTarget(
       name: "UploadReceiverTests",
       dependencies: [
-        "Promises", "UploadReceiver", "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol", "UploadFS",
+        "Promises", "SeededRandom", "UploadReceiver", "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol",
+        "UploadFS",
         "UploadEngine",
         "Destinations",
         "CurlTransport", "FileModel", .product(name: "Logging", package: "swift-log"),
@@ -270,6 +281,7 @@ if Context.environment["UPLOADFS_PART"] == "filesystem" {
     "CFuse3System", "CFuse", "CLinux", "Threads", "ThreadsTests", "FileModel", "UploadFS", "FileModelTests",
     "UploadFSTests", "FilesystemFixtures",
     "CFilesystemCalls", "FilesystemCalls", "FilesystemActor", "FSBehaviourTests", "Promises", "PromisesTests",
+    "SeededRandom",
   ]
   package.targets.removeAll { !part.contains($0.name) }
   package.products = []

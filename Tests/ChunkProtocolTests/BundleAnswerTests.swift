@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Promises
+import SeededRandom
 import Testing
 
 @Suite struct BundleAnswerTests {
@@ -68,7 +69,7 @@ import Testing
 
   @Test(arguments: 0..<300)
   func damagedAnswers_neverTrap(seed: UInt64) {
-    var random = SplitMix(state: seed)
+    var random = SplitMix(seed: seed)
     var bytes = BundleAnswerTests.encode(BundleAnswerTests.answers)
     for _ in 0..<Int.random(in: 1...6, using: &random) {
       bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)

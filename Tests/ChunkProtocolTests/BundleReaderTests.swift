@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Promises
+import SeededRandom
 import Testing
 
 @Suite struct BundleReaderTests {
@@ -112,7 +113,7 @@ import Testing
 
   @Test(arguments: 0..<300)
   func damagedBundle_isReadTheSameInWholeAndInPieces_withoutTrap(seed: UInt64) {
-    var random = SplitMix(state: seed)
+    var random = SplitMix(seed: seed)
     var bytes = BundleReaderTests.bundle
     for _ in 0..<Int.random(in: 0...4, using: &random) {
       let position = Int.random(in: 0..<bytes.count, using: &random)

@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Promises
+import SeededRandom
 import Testing
 
 /// What values write of themselves is what the encoder makes of them, whatever texts they hold.
@@ -23,7 +24,7 @@ import Testing
 
   @Test(.promises("P45"), arguments: 0..<500)
   func receipt_isWrittenAsTheEncoderDoes_andReadBack(seed: UInt64) throws {
-    var random = SplitMix(state: seed)
+    var random = SplitMix(seed: seed)
     let receipt = ReceiptBody(
       id: Self.text(&random), name: Self.text(&random),
       sizeBytes: [0, 9, 10, .max, UInt64.random(in: 0...(.max), using: &random)].randomElement(using: &random) ?? 0,
@@ -38,7 +39,7 @@ import Testing
   /// Whatever the bytes are, receipts are read as the decoder does, or refused with it.
   @Test(arguments: 0..<500)
   func damagedReceipt_isReadAsTheDecoderDoes(seed: UInt64) {
-    var random = SplitMix(state: seed)
+    var random = SplitMix(seed: seed)
     let receipt = ReceiptBody(
       id: "0123", name: seed.isMultiple(of: 2) ? "a/b c" : "ü\"", sizeBytes: 40_960, merkleRoot: "00ff",
       chainTip: "ff00",

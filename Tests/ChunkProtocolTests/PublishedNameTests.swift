@@ -1,6 +1,7 @@
 import ChunkProtocol
 import Integrity
 import Promises
+import SeededRandom
 import Testing
 
 @Suite struct PublishedNameTests {
@@ -108,7 +109,7 @@ import Testing
 
   @Test(.promises("P79")) func encode_ofRandomPathsIsValidUniqueAndReversible() {
     let seed: UInt64 = 1
-    var generator = SplitMix(state: seed)
+    var generator = SplitMix(seed: seed)
     var names: [String: [UInt8]] = [:]
     for _ in 0..<3000 {
       let bytes = randomPath(&generator)
@@ -131,18 +132,5 @@ import Testing
       return (0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &generator)] }
     }
     return Array(components.joined(separator: [UInt8(ascii: "/")]))
-  }
-}
-
-/// A small seeded generator, so that a failure can be repeated.
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-    return z ^ (z >> 31)
   }
 }

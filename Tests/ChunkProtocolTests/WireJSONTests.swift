@@ -1,6 +1,7 @@
 import ChunkProtocol
 import Integrity
 import Promises
+import SeededRandom
 import Testing
 
 @Suite struct WireJSONTests {
@@ -122,7 +123,7 @@ import Testing
 
   @Test func decode_survivesDamagedDocuments() {
     let seed: UInt64 = 1
-    var generator = SplitMix(state: seed)
+    var generator = SplitMix(seed: seed)
     let good = WireJSON.encode(
       HeldResponse(
         id: "s", state: .open, chunkBytes: 5, held: [.init(first: 0, last: 3)], digests: ["0": WireJSONTests.digest],

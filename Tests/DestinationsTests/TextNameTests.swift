@@ -1,19 +1,9 @@
 import FileModel
 import Promises
+import SeededRandom
 import Testing
 
 @testable import Destinations
-
-private struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var word = state
-    word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-    return word ^ (word >> 31)
-  }
-}
 
 /// Names for servers that take text alone.
 @Suite struct TextNameTests {
@@ -54,7 +44,7 @@ private struct SplitMix: RandomNumberGenerator {
   /// Regression (NM5, NM10): names that are no UTF-8 failed at tus for good, and two names arrived as one at a form: `\xe9` and `%E9`, a
   /// line break and `%0A`, a quote and `%22`.
   @Test(.promises("DE146"), arguments: [0, 1, 2, 3] as [UInt64]) func noTwoPathsHaveOneName(seed: UInt64) {
-    var random = SplitMix(state: seed)
+    var random = SplitMix(seed: seed)
     for name in [TextName.usual, .quoted] {
       var paths: [String: RelativePath] = [:]
       for _ in 0..<5000 {

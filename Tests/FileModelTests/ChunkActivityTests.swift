@@ -1,3 +1,4 @@
+import SeededRandom
 import Testing
 
 @testable import FileModel
@@ -217,7 +218,7 @@ import Testing
 
   /// The rule on which everything rests: equal epochs, quiet before, mean that nothing touched the chunk in between.
   @Test(arguments: 0..<200 as Range<UInt64>) func equalEpochsMeanEqualBytes(seed: UInt64) throws {
-    var random = SplitMix(state: seed)
+    var random = SplitMix(seed: seed)
     var writer = Writer(sizeBytes: UInt64.random(in: 0...500, using: &random))
     var underWay: [ContentMutation] = []
     var reads: [(index: UInt64, epoch: UInt64)] = []
@@ -257,16 +258,5 @@ extension ContentExtent {
     case .size(let bytes): bytes < (index + 1) * 100
     case .bytes(let range), .blocks(let range): range.overlaps(index * 100..<(index + 1) * 100)
     }
-  }
-}
-
-private struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var word = state
-    word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-    return word ^ (word >> 31)
   }
 }

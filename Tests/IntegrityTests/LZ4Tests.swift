@@ -1,5 +1,6 @@
 import Integrity
 import Promises
+import SeededRandom
 import Testing
 
 @Suite struct LZ4Tests {
@@ -50,7 +51,7 @@ import Testing
   }
 
   @Test func whatDoesNotFitIsNotCompressed() {
-    var generator = SeededGenerator(seed: 1)
+    var generator = SplitMix(seed: 1)
     let plain = (0..<1000).map { _ in UInt8.random(in: 0...255, using: &generator) }
     var target = [UInt8](repeating: 0, count: 500)
     #expect(plain.withUnsafeBytes { source in target.withUnsafeMutableBytes { LZ4.compress(source, into: $0) } } == nil)

@@ -1,10 +1,11 @@
 import Integrity
+import SeededRandom
 import Testing
 
 @Suite struct MerkleAccumulatorTests {
   @Test func root_matchesThePublicVectorsInEveryOrderOfThreeLeavesAndInSomeOfEight() throws {
     let vectors = CertificateTransparencyVectors.self
-    var random = SeededGenerator(seed: 6962)
+    var random = SplitMix(seed: 6962)
     for count in 0...vectors.inputs.count {
       let orders =
         count <= 3 ? permutations(Array(0..<count)) : (0..<50).map { _ in (0..<count).shuffled(using: &random) }
@@ -28,7 +29,7 @@ import Testing
   }
 
   @Test func root_equalsTheTreeThatIsBuiltInOrder() {
-    var random = SeededGenerator(seed: 1)
+    var random = SplitMix(seed: 1)
     var tree = MerkleTree()
     for count in 0...130 {
       if count > 0 { tree.append(chunkDigest(count - 1)) }
@@ -62,7 +63,7 @@ import Testing
   }
 
   @Test func shuffledWithinAWindow_holdsALogarithmicNumberOfNodesAndTheWindow() {
-    var random = SeededGenerator(seed: 12)
+    var random = SplitMix(seed: 12)
     let window = 12
     var order: [Int] = []
     var flying: [Int] = []
@@ -77,7 +78,7 @@ import Testing
   }
 
   @Test func inRandomOrder_neverHoldsMoreNodesThanLeavesNorMoreThanTheGapsExplain() {
-    var random = SeededGenerator(seed: 99)
+    var random = SplitMix(seed: 99)
     let count = 2000
     var isThere = [Bool](repeating: false, count: count)
     var accumulator = MerkleAccumulator()
@@ -91,7 +92,7 @@ import Testing
   }
 
   /// Blocks of leaves, one after the other, each in any order.
-  private func blocks(of size: Int, _ random: inout SeededGenerator) -> [Int] {
+  private func blocks(of size: Int, _ random: inout SplitMix) -> [Int] {
     stride(from: 0, to: Self.leafCount, by: size).flatMap { start in
       (start..<min(start + size, Self.leafCount)).shuffled(using: &random)
     }
@@ -171,7 +172,7 @@ import Testing
   }
 
   @Test func randomInsertionsAndRemovals_endAtTheSameState() {
-    var random = SeededGenerator(seed: 4)
+    var random = SplitMix(seed: 4)
     var accumulator = MerkleAccumulator()
     var digests: [Int: Digest32] = [:]
     for step in 0..<4000 {
@@ -259,7 +260,7 @@ import Testing
   }
 
   @Test func anyOrder_endsAtTheSameTip() {
-    var random = SeededGenerator(seed: 3)
+    var random = SplitMix(seed: 3)
     var chain = CommitmentChain(sessionID: "s")
     for index in 0..<100 { chain.extend(with: chunkDigest(index)) }
     for _ in 0..<20 {
@@ -330,19 +331,4 @@ private func chunkDigest(_ number: Int) -> Digest32 {
   var hasher = SHA256Hasher()
   withUnsafeBytes(of: number.littleEndian) { hasher.update($0) }
   return hasher.finalizeDigest()
-}
-
-/// SplitMix64: the same numbers for the same seed.
-struct SeededGenerator: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var word = state
-    word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
-    word = (word ^ word >> 27) &* 0x94d0_49bb_1331_11eb
-    return word ^ word >> 31
-  }
 }

@@ -1,5 +1,6 @@
 import Integrity
 import Promises
+import SeededRandom
 import Testing
 
 @Suite struct RecordFilterTests {
@@ -72,7 +73,7 @@ import Testing
 
   @Test(.promises("P115"), arguments: RecordFilter.strides)
   func whateverTheRecords_itIsWhatIsDescribedAndComesBack(stride: Int) throws {
-    var random = SeededGenerator(seed: UInt64(stride))
+    var random = SplitMix(seed: UInt64(stride))
     for difference in [0] + RecordFilter.wordLengths where difference <= stride {
       let filter = try Self.filter(stride, difference)
       for count in [0, 1, stride - 1, stride, stride + 1, 5 * stride + 3, 4096 + stride, 10_007] {
@@ -86,7 +87,7 @@ import Testing
 
   @Test(.promises("P115"), arguments: [(12, 4), (15, 4), (2, 2), (7, 1), (64, 8), (3, 0)])
   func severalBlocks_areRearrangedEachForItself(stride: Int, difference: Int) throws {
-    var random = SeededGenerator(seed: 1)
+    var random = SplitMix(seed: 1)
     let filter = try Self.filter(stride, difference)
     let plain = (0..<(2 * RecordFilter.blockBytes + 100)).map { _ in UInt8.random(in: 0...255, using: &random) }
     let filtered = Self.applied(filter, plain)

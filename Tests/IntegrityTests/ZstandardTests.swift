@@ -1,4 +1,5 @@
 import Promises
+import SeededRandom
 import Testing
 
 @testable import Integrity
@@ -100,7 +101,7 @@ import Testing
 
   @Test func aCompressorGoesOnAfterWhatDidNotFit() throws {
     let compressor = try #require(ZstandardCompressor())
-    var generator = SeededGenerator(seed: 1)
+    var generator = SplitMix(seed: 1)
     let noise = (0..<100_000).map { _ in UInt8.random(in: 0...255, using: &generator) }
     let text = (0..<100_000).map { UInt8($0 / 7 % 23) }
     var target = [UInt8](repeating: 0, count: 50_000)

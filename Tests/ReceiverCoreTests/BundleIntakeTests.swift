@@ -3,6 +3,7 @@ import Integrity
 import Lookup
 import Promises
 import ProtocolReference
+import SeededRandom
 import Testing
 
 @testable import ReceiverCore
@@ -105,7 +106,7 @@ import Testing
   }
 
   @Test func members_ofOddNumberAndUnequalLength_haveTheDigestsOfEachAlone() throws {
-    var random = SplitMix(state: 1)
+    var random = SplitMix(seed: 1)
     for count in [1, 2, 3, 8] {
       let bodies = (0..<count).map { _ in
         (0..<Int.random(in: 0...40_000, using: &random)).map { UInt8(truncatingIfNeeded: $0) }
@@ -217,14 +218,5 @@ import Testing
     let read = try BundleAnswer.read(bundle.body)
     #expect(read.map(\.status) == [409, 201])
     #expect(read[0].fields.map(\.name) == ["Content-Type", "Retry-After", "Content-Length"])
-  }
-}
-
-private struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-    return state
   }
 }

@@ -1,20 +1,10 @@
 import ChunkProtocol
 import Glibc
 import ReceiverCore
+import SeededRandom
 import Testing
 
 @testable import UploadReceiver
-
-private struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var word = state
-    word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-    return word ^ (word >> 31)
-  }
-}
 
 @Suite struct PublishedTreeTests {
   /// What Swift makes one Character with what stands before it, a slash too.
@@ -56,7 +46,7 @@ private struct SplitMix: RandomNumberGenerator {
     let tree = PublishedTree(
       ConfiguredFolder(path: root, descriptor: descriptor), names: PublishedNames(), beforeSync: { _ in })
     let start = Self.place(of: descriptor)
-    var random = SplitMix(state: 26)
+    var random = SplitMix(seed: 26)
     var (reached, refused) = (0, 0)
     for _ in 0..<10_000 {
       var parts = (0..<Int.random(in: 2...4, using: &random)).map { _ in Self.component(&random) }

@@ -2,6 +2,7 @@ import FileModel
 import Integrity
 import Lookup
 import Promises
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -170,7 +171,7 @@ import Testing
 
   /// "Never later than without" (spec C7), and a processor that is half as fast as it was measured may be had.
   @Test func whateverIsMeasured_itIsNoSlowerThanPlainBytes() {
-    var random = SplitMix64(state: 1)
+    var random = SplitMix(seed: 1)
     for _ in 0..<20_000 {
       func any(_ range: ClosedRange<Double>) -> Double { .random(in: range, using: &random) }
       let shares = Self.shares(lz4: any(0...1), quick: any(0...1), thorough: any(0...1))

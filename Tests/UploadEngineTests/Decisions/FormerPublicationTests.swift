@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Promises
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -76,7 +77,7 @@ import Testing
     var harness = ScheduleHarness()
     harness.schedule = UploadSchedule(
       limits: ScheduleHarness.standardLimits, abilities: harness.schedule.abilities, publishedName: { _, _ in name },
-      random: SplitMix64(state: 7))
+      random: SplitMix(seed: 7))
     harness.apply { $0.handle(.found(file.snapshot), after: former, at: $1) }
     harness.handle(.scanEnded)
     harness.answerReads()

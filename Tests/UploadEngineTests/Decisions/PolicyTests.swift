@@ -1,5 +1,6 @@
 import FileModel
 import Promises
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -7,7 +8,7 @@ import Testing
 @Suite struct RetryPolicyTests {
   @Test func delays_areDecorrelatedJitter_betweenBaseAndThreeTimesThePrevious() {
     let policy = RetryPolicy()
-    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    var random: any RandomNumberGenerator & Sendable = SplitMix(seed: 1)
     #expect(policy.delay(after: nil, retryAfter: nil, using: &random) == .milliseconds(500))
     var previous: Duration?
     for _ in 0..<1000 {
@@ -37,7 +38,7 @@ import Testing
 
   @Test(.promises("P94")) func retryAfter_isNeverUndercut_norBelievedWithoutBound() {
     let policy = RetryPolicy()
-    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    var random: any RandomNumberGenerator & Sendable = SplitMix(seed: 1)
     #expect(policy.delay(after: nil, retryAfter: .seconds(40), using: &random) == .seconds(40))
     #expect(policy.delay(after: nil, retryAfter: .seconds(1 << 40), using: &random) == .seconds(3600))
   }
@@ -53,7 +54,7 @@ import Testing
     limits.timing.globalWatchdog = .seconds(100)
     limits.timing.prefetch = 1
     limits.buffers = 20
-    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    var random: any RandomNumberGenerator & Sendable = SplitMix(seed: 1)
     let policy = RetryPolicy(limits.timing)
     for _ in 0..<100 {
       #expect(
@@ -165,7 +166,7 @@ import Testing
 @Suite struct DeadlineQueueTests {
   @Test func deadlines_comeInOrder_andNotBeforeTheirTime() {
     var queue = DeadlineQueue<Int>()
-    var random = SplitMix64(state: 3)
+    var random = SplitMix(seed: 3)
     let times = (0..<200).map { _ in Int64(random.next() % 1000) }
     for (index, time) in times.enumerated() { queue.insert(index, at: MonotonicTime(nanoseconds: time)) }
     var popped: [Int64] = []

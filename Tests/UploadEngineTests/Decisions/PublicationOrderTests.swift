@@ -1,5 +1,6 @@
 import FileModel
 import Promises
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -75,7 +76,7 @@ import Testing
     let names = [RelativePath("x/a"): "a", RelativePath("y/a"): name]
     harness.schedule = UploadSchedule(
       limits: ScheduleHarness.standardLimits, abilities: abilities, publishedName: { names[$1] ?? nil },
-      random: SplitMix64(state: 7))
+      random: SplitMix(seed: 7))
     harness.handle(.scanEnded)
     let old = ImaginaryFile(1, "x/a", size: 500)
     harness.write(old)

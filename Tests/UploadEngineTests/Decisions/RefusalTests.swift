@@ -1,4 +1,5 @@
 import FileModel
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -170,7 +171,7 @@ import Testing
 
   /// Regression (DS16): Retry-After of nothing does not shorten the own pauses.
   @Test func retryAfterOfZero_doesNotShortenThePauses() {
-    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    var random: any RandomNumberGenerator & Sendable = SplitMix(seed: 1)
     let policy = RetryPolicy()
     #expect(policy.delay(after: nil, retryAfter: .zero, using: &random) >= policy.baseDelay)
     #expect(policy.delay(after: nil, retryAfter: .seconds(1_000_000), using: &random) == .seconds(3600))

@@ -1,21 +1,10 @@
 import FileModel
 import Integrity
 import Lookup
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
-
-/// Seeded, so that a failing run is the same run again.
-struct SplitMix64: RandomNumberGenerator, Sendable {
-  var state: UInt64
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var word = state
-    word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-    return word ^ (word >> 31)
-  }
-}
 
 /// Drives an ``UploadSchedule`` by hand: events in, actions out, time in the test's hand. It keeps the books that a
 /// driver would keep and refuses what a driver would refuse: a buffer released twice, an unknown read, a request of which
@@ -69,7 +58,7 @@ struct ScheduleHarness {
     change(&abilities)
     schedule = UploadSchedule(
       limits: limits, abilities: abilities, catalog: catalog, records: records, endpointCount: endpointCount,
-      owner: owner, random: SplitMix64(state: 7))
+      owner: owner, random: SplitMix(seed: 7))
   }
 
   mutating func apply(_ event: (inout UploadSchedule, Moment) -> Void) {

@@ -1,3 +1,4 @@
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -22,7 +23,7 @@ import Testing
   }
 
   @Test func noisyLink_isEstimatedNearItsMean() throws {
-    var random = SplitMix64(state: 11)
+    var random = SplitMix(seed: 11)
     let speeds = (0..<200).map { _ in Double.random(in: 0.7e6...1.3e6, using: &random) }
     let speed = try #require(fed(speeds).bytesPerSecond)
     #expect(abs(speed - 1e6) < 0.1e6)

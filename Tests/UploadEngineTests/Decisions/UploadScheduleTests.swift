@@ -3,6 +3,7 @@ import Integrity
 import Lookup
 import Promises
 import ProtocolReference
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -52,7 +53,7 @@ import Testing
       var later = ScheduleHarness()
       later.schedule = UploadSchedule(
         limits: ScheduleHarness.standardLimits, abilities: harness.schedule.abilities, publishedName: { _, _ in nil },
-        random: SplitMix64(state: 7))
+        random: SplitMix(seed: 7))
       later.schedule.inherit(Inheritance(catalog: [entry], records: []))
       later.handle(file.found)
       later.handle(.scanEnded)

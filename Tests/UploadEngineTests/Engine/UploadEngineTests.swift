@@ -1,5 +1,6 @@
 import FileModel
 import Promises
+import SeededRandom
 import Synchronization
 import Testing
 import Threads
@@ -8,7 +9,7 @@ import Threads
 
 @Suite struct UploadEngineTests {
   private func content(_ count: Int, _ seed: UInt64) -> [UInt8] {
-    var random = SplitMix64(state: seed)
+    var random = SplitMix(seed: seed)
     return [UInt8](count: count) { _ in UInt8(truncatingIfNeeded: random.next()) }
   }
 

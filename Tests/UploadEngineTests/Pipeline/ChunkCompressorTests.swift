@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Promises
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -11,7 +12,7 @@ import Testing
   private let counters = PipelineCounters()
 
   private static func noise(_ count: Int) -> [UInt8] {
-    var random = SplitMix64(state: 3)
+    var random = SplitMix(seed: 3)
     return [UInt8](count: count) { _ in UInt8(truncatingIfNeeded: random.next()) }
   }
 
@@ -106,7 +107,7 @@ import Testing
 
   /// Records of three floats, as a depth camera's points: neighbours differ in their low bytes.
   private static func points(_ count: Int) -> [UInt8] {
-    var random = SplitMix64(state: 5)
+    var random = SplitMix(seed: 5)
     var bytes: [UInt8] = []
     bytes.reserveCapacity(count + 12)
     var point = 0

@@ -1,6 +1,7 @@
 import FileModel
 import Glibc
 import Promises
+import SeededRandom
 import Synchronization
 import Testing
 
@@ -297,7 +298,7 @@ import Testing
   @Test func everyListedEntryIsThereAndNoneTwice() {
     // All paths of up to three components over names that collide with the suffixes.
     let parts = ["a", "a.json", "a.json.json", "b"]
-    var generator = SplitMix64(state: 42)
+    var generator = SplitMix(seed: 42)
     var living: [UInt64: RelativePath] = [:]
     for round in 0..<600 {
       let depth = Int.random(in: 1...3, using: &generator)

@@ -3,6 +3,7 @@ import GRDB
 import Glibc
 import Lookup
 import Promises
+import SeededRandom
 import Testing
 import Threads
 
@@ -647,7 +648,7 @@ import Threads
     let catalog = try Catalog(path: path)
     try catalog.upsert((0..<200).map { delivered($0) })
     catalog.close()
-    var generator = SplitMix64(state: seed)
+    var generator = SplitMix(seed: seed)
     var bytes = try folder.read("catalog.sqlite")
     for _ in 0..<Int.random(in: 1...40, using: &generator) {
       let position = Int.random(in: 0..<bytes.count, using: &generator)

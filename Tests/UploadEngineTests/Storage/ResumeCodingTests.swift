@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -137,7 +138,7 @@ import Testing
   }
 
   @Test func anythingAtAll_isReadOrRefused() throws {
-    var random = SplitMix64(state: 5)
+    var random = SplitMix(seed: 5)
     for length in 0..<300 {
       let bytes = (0..<length).map { _ in UInt8.random(in: .min ... .max, using: &random) }
       #expect(throws: Unreadable.self) { try decode(bytes) }

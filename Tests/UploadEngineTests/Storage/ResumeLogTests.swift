@@ -3,6 +3,7 @@ import Glibc
 import Integrity
 import Lookup
 import ProtocolReference
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -173,7 +174,7 @@ import Testing
   /// after a save that did not fail is what was held.
   @Test(arguments: 1...8 as ClosedRange<UInt64>)
   func whatIsHeld_isWhatIsFoundAgain(seed: UInt64) throws {
-    var random = SplitMix64(state: seed)
+    var random = SplitMix(seed: seed)
     let held = HeldChunks()
     var failAt = 50
     var failing = FailingEffects(failAt: failAt, forever: false)
@@ -205,7 +206,7 @@ import Testing
     #expect(saves > 20)
   }
 
-  private func change(_ held: HeldChunks, _ random: inout SplitMix64, _ step: Int) {
+  private func change(_ held: HeldChunks, _ random: inout SplitMix, _ step: Int) {
     let index = Int.random(in: 0..<40, using: &random)
     switch Int.random(in: 0..<20, using: &random) {
     case 0: held.remove(index)
