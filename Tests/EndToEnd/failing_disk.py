@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 
+from filesystems import make_filesystem
 from harness import clean_environment, mounts_below, unmount_lazily, wait_until
 from promises import installed
 
@@ -40,7 +41,7 @@ class FailingDisk:
         subprocess.run([installed("cc"), "-Wall", "-Werror", "-D_FILE_OFFSET_BITS=64", "-o", self._binary, source, *flags], check=True)
         with open(self._image, "wb") as image:
             image.truncate(size)
-        self._call(f"mkfs.{kind}", *{"ext4": ["-q", "-F", "-m", "0"], "xfs": ["-q", "-f"], "btrfs": ["-q", "-f"]}[kind], self._image)
+        make_filesystem(kind, self._image)
         self._attach()
 
     def _attach(self):
@@ -51,7 +52,9 @@ class FailingDisk:
         try:
             wait_until(lambda: self._disk.exists(), "the disk is served")
             self._loop = self._call("losetup", "--find", "--show", self._disk).strip()
-            self._call("mount", "-t", self.kind, self._loop, self.place)
+            # XFS refuses a second one of the same name while the dead one is kept by a copy of the table of mounts.
+            options = ["-o", "nouuid"] if self.kind == "xfs" else []
+            self._call("mount", "-t", self.kind, *options, self._loop, self.place)
         except BaseException:
             self.close()
             raise

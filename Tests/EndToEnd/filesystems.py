@@ -78,6 +78,20 @@ def run(*command, cwd=None, **options):
     return done.stdout
 
 
+# What makes a filesystem of each kind: quietly, and whatever the file holds.
+_MAKES = {"ext4": ["-q", "-F", "-m", "0"], "xfs": ["-q", "-f"], "btrfs": ["-q", "-f"]}
+
+
+def make_filesystem(kind, image, *options):
+    """A new filesystem in a file.
+
+    mkfs.btrfs asks of every device in the table of mounts whether the file is it, and gives up where one of them lies on a filesystem
+    that is gone: a disk whose power was cut, of another test or of a run that was killed. It gets a table without any.
+    """
+    command = [installed(f"mkfs.{kind}"), *_MAKES[kind], *options, image]
+    run("unshare", "--mount", "sh", "-c", 'mount --bind /dev/null "/proc/$$/mounts" && exec "$0" "$@"', *command)
+
+
 def child(target, *arguments):
     """Runs a function in a process of its own and returns what it returned, or raises its OSError."""
     context = multiprocessing.get_context("fork")

@@ -15,7 +15,7 @@ import pytest
 
 from failing_calls import EIO, ENOMEM, ENOSPC, EROFS, ESTALE, Faults, Rule
 from failing_disk import FailingDisk, marked
-from filesystems import run
+from filesystems import make_filesystem, run
 from harness import SOON, Program, clean_environment, sha256, unmount_lazily, wait_until
 from promises import installed, require
 from test_little_disk import given_up, record
@@ -767,7 +767,7 @@ def little_disk(request, folder):
         image = folder / "little.img"
         with open(image, "wb") as file:
             file.truncate(size)
-        run(f"mkfs.{request.param}", *{"ext4": ["-q", "-F", "-m", "0"]}.get(request.param, ["-q", "-f"]), image)
+        make_filesystem(request.param, image)
         run("mount", "-o", "loop", image, place)
     yield place
     unmount_lazily(str(place))

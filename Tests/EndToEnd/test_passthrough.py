@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from filesystems import run
+from filesystems import make_filesystem, run
 from harness import mark, sha256, unmount_lazily, wait_until, write_random
 from promises import needs, require
 from torment import Disk, cut_power
@@ -209,7 +209,7 @@ def large_disk(folder):
     image.touch()
     os.truncate(image, 8 << 30)
     place.mkdir()
-    run("mkfs.ext4", "-q", "-m", "0", image)
+    make_filesystem("ext4", image)
     run("mount", "-o", "loop", image, place)
     yield place
     unmount_lazily(str(place))
@@ -263,7 +263,7 @@ def disk_with_quotas(folder):
     image.touch()
     os.truncate(image, 8 << 30)
     place.mkdir()
-    run("mkfs.btrfs", "-q", image)
+    make_filesystem("btrfs", image)
     run("mount", "-o", "loop", image, place)
     run("btrfs", "quota", "enable", place)
     yield place

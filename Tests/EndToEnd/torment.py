@@ -12,6 +12,7 @@ import struct
 import subprocess
 import threading
 
+from filesystems import make_filesystem
 from harness import unmount_lazily
 from promises import installed
 
@@ -275,7 +276,7 @@ class Disk:
         self.mount_point.mkdir(parents=True)
         with open(self.file, "wb") as image:
             image.truncate(self.SIZE)
-        call_program("mkfs.ext4", "-q", "-F", "-m", "0", "-N", self.INODES, self.file)
+        make_filesystem("ext4", self.file, "-N", self.INODES)
         self.attach()
 
     def attach(self):
@@ -311,7 +312,7 @@ class CopiedDisk(Disk):
         self.below.mkdir()
         with open(folder / "below.img", "wb") as image:
             image.truncate(2 * self.SIZE)
-        call_program("mkfs.xfs", "-q", "-m", "reflink=1", folder / "below.img")
+        make_filesystem("xfs", folder / "below.img", "-m", "reflink=1")
         call_program("mount", "-o", "loop", folder / "below.img", self.below)
         try:
             super().__init__(self.below)
