@@ -13,7 +13,7 @@ import pytest
 from harness import unmount_lazily, wait_until, write_random
 from promises import needs
 from s3_servers import credentials
-from test_interrupted import mark_as_closed_elsewhere
+from test_interrupted import turn_to_zeros_by_a_power_cut
 from test_little_disk import DISK, given_up, record
 
 # So that a file has several chunks at each destination without being large.
@@ -75,12 +75,7 @@ def test_what_is_published_as_it_is_at_one_destination_is_no_whole_for_the_other
     mount.readings("take.mov", lambda status: "destinations" in status and at(status, "main")["state"] == "complete")
     mount.kill()
     unmount_lazily(str(mount.root))
-    path = mount.spool / "captures" / "take.mov"
-    times = path.stat()
-    with open(path, "r+b") as file:
-        file.write(bytes(7))
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    mark_as_closed_elsewhere(path)
+    turn_to_zeros_by_a_power_cut(mount.spool / "captures" / "take.mov")
     archive.start()
     mount.start()
     mount.readings("take.mov", lambda status: "destinations" in status and at(status, "archive")["state"] == "interrupted")

@@ -319,6 +319,15 @@ def mark_as_closed_elsewhere(path):
     os.setxattr(path, "user.uploadfs", ";".join([identity, f"mclosed {path.stat().st_size} another.1", *kept]).encode())
 
 
+def turn_to_zeros_by_a_power_cut(path):
+    """A disk may have a file's size, time and mark without its content."""
+    times = path.stat()
+    with open(path, "r+b") as file:
+        file.write(bytes(times.st_size))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    mark_as_closed_elsewhere(path)
+
+
 @pytest.mark.promises("S40c")
 @pytest.mark.parametrize("rule", ["hold", "publish", "discard"])
 def test_no_rule_publishes_or_removes_what_a_power_cut_left(new_mount, receiver, rule):
@@ -356,12 +365,7 @@ def test_no_rule_publishes_what_a_power_cut_left_of_a_delivered_file_under_anoth
     mount.wait_for("take.mov", "complete")
     mount.kill()
     unmount_lazily(str(mount.root))
-    path = mount.spool / "captures" / "take.mov"
-    times = path.stat()
-    with open(path, "r+b") as file:
-        file.write(bytes(7))
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    mark_as_closed_elsewhere(path)
+    turn_to_zeros_by_a_power_cut(mount.spool / "captures" / "take.mov")
     mount.start()
     mount.wait_for("take.mov", "complete")
     (mount.root / "take.mov").rename(mount.root / "renamed.mov")
