@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
@@ -229,6 +230,23 @@ int uploadfs_open_folder_beneath(int directory, const char *path) {
   // EPERM: filters that do not know the call answer so.
   if (folder < 0 && (errno == ENOSYS || errno == EPERM)) return uploadfs_enter_folders_beneath(directory, path);
   return (int)folder;
+}
+
+int uploadfs_get_space(int fd, struct uploadfs_space *space) {
+  struct statvfs numbers;
+  int result = fstatvfs(fd, &numbers);
+  if (result != 0) return result;
+  *space = (struct uploadfs_space){
+      .block_bytes = numbers.f_frsize,
+      .preferred_bytes = numbers.f_bsize,
+      .blocks = numbers.f_blocks,
+      .free_blocks = numbers.f_bfree,
+      .available_blocks = numbers.f_bavail,
+      .files = numbers.f_files,
+      .free_files = numbers.f_ffree,
+      .name_bytes_max = numbers.f_namemax,
+  };
+  return 0;
 }
 
 int uploadfs_syncfs(int fd) { return syncfs(fd); }

@@ -1,3 +1,4 @@
+import CCurl
 import Glibc
 
 /// What a server's certificate says of itself, as libcurl tells it.

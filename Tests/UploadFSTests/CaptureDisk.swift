@@ -13,13 +13,13 @@ struct CaptureDisk: Sendable {
   /// What statvfs(2) says of it.
   func source(_ folder: TemporaryFolder) -> SpoolSpace.Source {
     { () throws(SystemError) in
-      var numbers = statvfs()
-      numbers.f_frsize = UInt(Self.blockBytes)
-      numbers.f_bsize = UInt(Self.blockBytes)
-      numbers.f_blocks = UInt(blocks)
+      var numbers = uploadfs_space()
+      numbers.block_bytes = UInt64(Self.blockBytes)
+      numbers.preferred_bytes = UInt64(Self.blockBytes)
+      numbers.blocks = blocks
       let used = Self.usedBlocks(folder.path + "/spool/captures")
-      numbers.f_bfree = UInt(blocks > used ? blocks - used : 0)
-      numbers.f_bavail = numbers.f_bfree
+      numbers.free_blocks = blocks > used ? blocks - used : 0
+      numbers.available_blocks = numbers.free_blocks
       return numbers
     }
   }

@@ -47,10 +47,10 @@ import Testing
     let rules = try ["*.raw upload=on-close", "*.wait upload=on-close close=wait", "*.big when-full=release"]
       .map { text in try FileRule(text) }
     let source: SpoolSpace.Source = { () throws(SystemError) in
-      var numbers = statvfs()
-      numbers.f_bsize = 4096
-      numbers.f_frsize = 4096
-      numbers.f_bavail = UInt((disk?.freeBytes.withLock { $0 } ?? spareBytes) / 4096)
+      var numbers = uploadfs_space()
+      numbers.preferred_bytes = 4096
+      numbers.block_bytes = 4096
+      numbers.available_blocks = UInt64((disk?.freeBytes.withLock { $0 } ?? spareBytes) / 4096)
       return numbers
     }
     let mounted = try Mounted(

@@ -18,13 +18,13 @@ struct ReleaseTests {
 
     var source: SpoolSpace.Source {
       { () throws(SystemError) in
-        var numbers = statvfs()
-        numbers.f_frsize = 4096
-        numbers.f_bsize = 4096
-        numbers.f_blocks = 1 << 30
-        let free: UInt = self.isFull.load(ordering: .relaxed) ? 0 : UInt(10 * ReleaseTests.chunk / 4096)
-        numbers.f_bfree = free
-        numbers.f_bavail = free
+        var numbers = uploadfs_space()
+        numbers.block_bytes = 4096
+        numbers.preferred_bytes = 4096
+        numbers.blocks = 1 << 30
+        let free: UInt64 = self.isFull.load(ordering: .relaxed) ? 0 : UInt64(10 * ReleaseTests.chunk / 4096)
+        numbers.free_blocks = free
+        numbers.available_blocks = free
         return numbers
       }
     }

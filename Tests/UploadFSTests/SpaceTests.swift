@@ -32,7 +32,7 @@ struct SpaceTests {
     let handle = try mounted.create("a")
     #expect(try mounted.write(handle, blocks(95)) == 90 * 4096)
     #expect(failure { try mounted.write(handle, at: 90 * 4096, [1]) } == ENOSPC)
-    #expect(try mounted.filesystem.statistics().f_bavail == 0)
+    #expect(try mounted.filesystem.statistics().available_blocks == 0)
     #expect(try mounted.write(handle, at: 4096, blocks(50)) == 50 * 4096, "overwriting takes no space")
     #expect(failure { try mounted.filesystem.allocate(handle, mode: 0, offset: 0, length: 200 * 4096) } == ENOSPC)
     // Regression: a write that goes on behind it was refused whole.
@@ -136,7 +136,7 @@ struct SpaceTests {
         var numbers = try CaptureDisk(blocks: 100).source(folder)()
         // The test's disk counts names; an open file takes its 45 blocks without one.
         let isNamed = access(folder.path + "/spool/captures/a", F_OK) == 0
-        if !isNamed, reader.withLock({ $0 != nil }) { numbers.f_bavail -= min(45, numbers.f_bavail) }
+        if !isNamed, reader.withLock({ $0 != nil }) { numbers.available_blocks -= min(45, numbers.available_blocks) }
         return numbers
       },
       { $0.reserveBytes = 10 * Self.block },
@@ -177,7 +177,7 @@ struct SpaceTests {
         let isPinned = replaced.withLock { $0 }.map { node in
           filesystem.withLock { $0 }?.nodes.withLock { $0.table[node]?.pin != nil } ?? false
         }
-        if isPinned ?? false { numbers.f_bavail -= min(40, numbers.f_bavail) }
+        if isPinned ?? false { numbers.available_blocks -= min(40, numbers.available_blocks) }
         return numbers
       })
     filesystem.withLock { $0 = mounted.filesystem }
@@ -271,8 +271,8 @@ struct SpaceTests {
 
   @Test(.promises("S27")) func statisticsAreNeverNegative() throws {
     let mounted = try mounted(blocks: 5)
-    #expect(try mounted.filesystem.statistics().f_bavail == 0)
-    #expect(try mounted.filesystem.statistics().f_bfree == 0)
+    #expect(try mounted.filesystem.statistics().available_blocks == 0)
+    #expect(try mounted.filesystem.statistics().free_blocks == 0)
   }
 
   @Test(.promises("S29a")) func beyondTheLargestSizeNothingIsWritten() throws {

@@ -1,3 +1,4 @@
+import CLinux
 import FileModel
 import FilesystemFixtures
 import Glibc
@@ -23,9 +24,9 @@ struct WriterPausesTests {
 
     var source: SpoolSpace.Source {
       { () throws(SystemError) in
-        var numbers = statvfs()
-        numbers.f_frsize = 4096
-        numbers.f_bavail = self.pauses.count >= self.pausesUntilFree ? 1000 : 0
+        var numbers = uploadfs_space()
+        numbers.block_bytes = 4096
+        numbers.available_blocks = self.pauses.count >= self.pausesUntilFree ? 1000 : 0
         return numbers
       }
     }

@@ -78,6 +78,17 @@ int uploadfs_enter_folders_beneath(int directory, const char *path);
 /// the subvolumes of btrfs. Quotas that are only counted refuse nothing.
 int uploadfs_enforces_quotas(int fd);
 
+/// What statvfs(2) says of a filesystem. libfuse's headers declare glibc's struct as well, and which of two modules owns it depends on
+/// the order in which a compiler reads them: code that may not import the one would be refused the struct's members.
+struct uploadfs_space {
+  uint64_t block_bytes, preferred_bytes;
+  /// Blocks of the first size; what is available is free for ordinary users.
+  uint64_t blocks, free_blocks, available_blocks;
+  uint64_t files, free_files;
+  uint64_t name_bytes_max;
+};
+int uploadfs_get_space(int fd, struct uploadfs_space *space);
+
 /// syncfs(2) needs _GNU_SOURCE.
 int uploadfs_syncfs(int fd);
 /// Fails with what earlier writes of the file failed with when the kernel brought them to the disk; each open file description

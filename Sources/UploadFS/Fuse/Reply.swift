@@ -110,8 +110,16 @@ struct Reply: ~Copyable {
     return result == 0
   }
 
-  consuming func statistics(_ numbers: statvfs) {
-    var numbers = numbers
+  consuming func statistics(_ space: uploadfs_space) {
+    var numbers = statvfs()
+    numbers.f_bsize = UInt(space.preferred_bytes)
+    numbers.f_frsize = UInt(space.block_bytes)
+    numbers.f_blocks = fsblkcnt_t(space.blocks)
+    numbers.f_bfree = fsblkcnt_t(space.free_blocks)
+    numbers.f_bavail = fsblkcnt_t(space.available_blocks)
+    numbers.f_files = fsfilcnt_t(space.files)
+    numbers.f_ffree = fsfilcnt_t(space.free_files)
+    numbers.f_namemax = UInt(space.name_bytes_max)
     fuse_reply_statfs(request, &numbers)
     discard self
   }

@@ -132,7 +132,7 @@ extension Filesystem {
     try body(place.directory, place.path, false)
   }
 
-  func statistics() throws(SystemError) -> statvfs {
+  func statistics() throws(SystemError) -> uploadfs_space {
     try space.statistics()
   }
 }

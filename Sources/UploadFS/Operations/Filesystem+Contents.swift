@@ -29,9 +29,8 @@ extension Filesystem {
   /// What this user may still write on the spool's disk; nil where it does not say so soon.
   public func freeBytesSoon() -> UInt64? {
     inquiry.ask { [root] () -> UInt64? in
-      var numbers = statvfs()
-      guard fstatvfs(root.number, &numbers) == 0 else { return nil }
-      return UInt64(numbers.f_bavail).multipliedReportingOverflow(by: UInt64(numbers.f_frsize)).partialValue
+      var numbers = uploadfs_space()
+      return uploadfs_get_space(root.number, &numbers) == 0 ? numbers.availableBytes : nil
     } ?? nil
   }
 

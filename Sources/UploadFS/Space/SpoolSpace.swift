@@ -5,7 +5,7 @@ import Synchronization
 /// Keeps the reserve of the spool's filesystem free: admits writes, and makes room before it refuses one.
 final class SpoolSpace: Sendable {
   /// Asks for the numbers of the spool's filesystem.
-  typealias Source = @Sendable () throws(SystemError) -> statvfs
+  typealias Source = @Sendable () throws(SystemError) -> uploadfs_space
 
   private let directory: FileDescriptor
   private let source: Source?
@@ -41,14 +41,14 @@ final class SpoolSpace: Sendable {
   }
 
   /// What statvfs(2) says of the spool, less the reserve; never negative.
-  func statistics() throws(SystemError) -> statvfs {
+  func statistics() throws(SystemError) -> uploadfs_space {
     var numbers = try systemStatistics()
-    let block = max(UInt64(numbers.f_frsize), 1)
+    let block = max(numbers.block_bytes, 1)
     let reserve = ledger.withLock { $0.reserveBytes }
     let reserveBlocks = reserve / block + (reserve % block == 0 ? 0 : 1)
-    numbers.f_bavail = numbers.f_bavail > reserveBlocks ? numbers.f_bavail - UInt(reserveBlocks) : 0
-    numbers.f_bfree = numbers.f_bfree > reserveBlocks ? numbers.f_bfree - UInt(reserveBlocks) : 0
-    numbers.f_namemax = 255
+    numbers.available_blocks = numbers.available_blocks > reserveBlocks ? numbers.available_blocks - reserveBlocks : 0
+    numbers.free_blocks = numbers.free_blocks > reserveBlocks ? numbers.free_blocks - reserveBlocks : 0
+    numbers.name_bytes_max = 255
     return numbers
   }
 
@@ -73,18 +73,24 @@ final class SpoolSpace: Sendable {
     let now = UInt64(clamping: clock.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: clock.tv_nsec)
     guard always || ledger.isStale(at: now) else { return }
     do throws(SystemError) {
-      let numbers = try systemStatistics()
-      let free = UInt64(numbers.f_bavail).multipliedReportingOverflow(by: UInt64(numbers.f_frsize))
-      ledger.refresh(availableBytes: free.overflow ? .max : free.partialValue, at: now)
+      ledger.refresh(availableBytes: try systemStatistics().availableBytes, at: now)
     } catch {
       // What was known last stands; the write that follows shows the disk's own error.
     }
   }
 
-  private func systemStatistics() throws(SystemError) -> statvfs {
+  private func systemStatistics() throws(SystemError) -> uploadfs_space {
     if let source { return try source() }
-    var numbers = statvfs()
-    try check(fstatvfs(directory.number, &numbers))
+    var numbers = uploadfs_space()
+    try check(uploadfs_get_space(directory.number, &numbers))
     return numbers
+  }
+}
+
+extension uploadfs_space {
+  /// What ordinary users may still write.
+  var availableBytes: UInt64 {
+    let (bytes, isOver) = available_blocks.multipliedReportingOverflow(by: block_bytes)
+    return isOver ? .max : bytes
   }
 }

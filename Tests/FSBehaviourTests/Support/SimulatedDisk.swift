@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import Glibc
 
@@ -14,13 +15,13 @@ struct SimulatedDisk: Sendable {
   /// What statvfs(2) says of it.
   func source(captures: String) -> SpoolSpace.Source {
     { () throws(SystemError) in
-      var numbers = statvfs()
-      numbers.f_bsize = UInt(Self.blockBytes)
-      numbers.f_frsize = UInt(Self.blockBytes)
-      numbers.f_blocks = UInt(blocks)
+      var numbers = uploadfs_space()
+      numbers.preferred_bytes = UInt64(Self.blockBytes)
+      numbers.block_bytes = UInt64(Self.blockBytes)
+      numbers.blocks = UInt64(blocks)
       let free = max(0, blocks - Self.usedBlocks(captures))
-      numbers.f_bfree = UInt(free)
-      numbers.f_bavail = UInt(max(0, free - rootBlocks))
+      numbers.free_blocks = UInt64(free)
+      numbers.available_blocks = UInt64(max(0, free - rootBlocks))
       return numbers
     }
   }
