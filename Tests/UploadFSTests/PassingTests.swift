@@ -328,6 +328,32 @@ import Testing
     #expect(mounted.sink.takeNames() == ["found", "scanEnded"] && mounted.sink.problems == [])
   }
 
+  /// Regression: what a program read in the moment after the start counted as being written through a mount that had died, and was held.
+  @Test(.promises("S40b")) func whatIsReadBeforeItIsFound_hasNoSurvivingWriter() throws {
+    let folder = try TemporaryFolder()
+    try Mounted(folder: folder).make("f")
+    let mounted = try Self.mounted(Kernel(), folder: folder)
+    mounted.filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
+    let reader = try Self.open(mounted, "f", O_RDONLY)
+    mounted.filesystem.scanSpool()
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+    #expect(mounted.sink.takeNames() == ["found", "scanEnded"] && mounted.sink.problems == [])
+    mounted.filesystem.release(reader.handle)
+  }
+
+  /// Regression: so did what a program truncated by its path.
+  @Test(.promises("S40b")) func whatIsTruncatedBeforeItIsFound_hasNoSurvivingWriter() throws {
+    let folder = try TemporaryFolder()
+    try Mounted(folder: folder).make("f")
+    let mounted = try Self.mounted(Kernel(), folder: folder)
+    mounted.filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
+    let truncating = try mounted.filesystem.descriptorForTruncation(of: mounted.node("f"))
+    mounted.filesystem.scanSpool()
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+    #expect(mounted.sink.takeNames() == ["found", "scanEnded"] && mounted.sink.problems == [])
+    withExtendedLifetime(truncating) {}
+  }
+
   /// Regression: likewise, of a mapping that may have outlived its handle.
   @Test(.promises("S50e")) func aMappingThatCannotBeAskedFor_leavesAContentInDoubt() throws {
     let mounted = try Self.mounted(Kernel(), isOpenForWriting: { _ in nil })

@@ -87,6 +87,8 @@ final class CapturedFile: Sendable {
     /// The daemon has seen this file being created, so that the scan has nothing to say of it.
     var wasCreatedHere: Bool
     var foundAnnounced = false
+    /// What was asked before the scan came to it; nil where there was no need.
+    var survivingWriter: SurvivingWriter?
     /// What the content was like while nothing was writing to it; nil until somebody has looked.
     var seen: Filesystem.SeenContent?
     /// Another program has changed the content past the mount, which the sink is still to be told.
@@ -97,6 +99,15 @@ final class CapturedFile: Sendable {
     var wasPutInPlace = false
     /// The facts of the last time that the spool could be asked.
     var lastKnown = KnownAttributes()
+  }
+
+  /// Whether a program writes a file through a mount whose daemon has died.
+  enum SurvivingWriter {
+    case some, none
+    /// The system does not say it.
+    case untold
+
+    init(_ isWritten: Bool?) { self = isWritten.map { $0 ? .some : .none } ?? .untold }
   }
 
   struct KnownAttributes {

@@ -80,7 +80,7 @@ extension Filesystem {
       descriptor = shared
     } else {
       if state.handles == 0 { try openCaptures.requireRoom() }
-      descriptor = try openSpoolFile(file, current: state.descriptor, writes: request.writes)
+      descriptor = try openSpoolFile(file, &state, writes: request.writes)
       state.descriptor = descriptor
     }
     let mode: mode_t
@@ -117,26 +117,28 @@ extension Filesystem {
   }
 
   /// Opens the spool's file for both directions if it lets us, so that every later handle can share the descriptor.
-  private func openSpoolFile(_ file: CapturedFile, current: FileDescriptor?, writes: Bool) throws(SystemError)
-    -> FileDescriptor
-  {
+  private func openSpoolFile(
+    _ file: CapturedFile, _ state: inout CapturedFile.State, writes: Bool
+  ) throws(SystemError) -> FileDescriptor {
     do throws(SystemError) {
-      return FileDescriptor(
-        owning: try openSpoolFile(file, current: current, O_RDWR), isReadable: true, isWritable: true)
+      return FileDescriptor(owning: try openSpoolFile(file, &state, O_RDWR), isReadable: true, isWritable: true)
     } catch  where error == .accessDenied || error == .readOnly || error == .notPermitted {
       // An ordinary user's daemon and a file whose mode denies its owner one direction.
       return FileDescriptor(
-        owning: try openSpoolFile(file, current: current, writes ? O_WRONLY : O_RDONLY), isReadable: !writes,
+        owning: try openSpoolFile(file, &state, writes ? O_WRONLY : O_RDONLY), isReadable: !writes,
         isWritable: writes)
     }
   }
 
-  func openSpoolFile(_ file: CapturedFile, current: FileDescriptor?, _ flags: Int32) throws(SystemError)
-    -> Int32
-  {
+  /// The namespace lock and the file's lock are held: whether another program writes the file is asked before the daemon's own
+  /// descriptor may, and not in between.
+  func openSpoolFile(
+    _ file: CapturedFile, _ state: inout CapturedFile.State, _ flags: Int32
+  ) throws(SystemError) -> Int32 {
+    askForSurvivingWriter(of: file, &state)
     guard let known = nodes.withLock({ $0.table[file.node] }) else { throw .stale }
     if known.names.isEmpty {
-      guard let holder = current ?? known.pin else { throw .stale }
+      guard let holder = state.descriptor ?? known.pin else { throw .stale }
       return try check(uploadfs_openat(AT_FDCWD, holder.reopenPath, flags | O_CLOEXEC, 0))
     }
     do throws(SystemError) {
@@ -614,13 +616,12 @@ extension Filesystem {
   {
     guard let file = file(of: node) else { throw .stale }
     let descriptor = try namespaceLock.shared { () throws(SystemError) -> FileDescriptor in
-      let current = file.state.withLock { state in
+      try file.state.withLock { (state) throws(SystemError) -> FileDescriptor in
         readMark(of: file, &state)
-        return state.descriptor
+        if let current = state.descriptor, current.isWritable { return current }
+        return FileDescriptor(
+          owning: try openSpoolFile(file, &state, O_WRONLY), isReadable: false, isWritable: true)
       }
-      if let current, current.isWritable { return current }
-      return FileDescriptor(
-        owning: try openSpoolFile(file, current: current, O_WRONLY), isReadable: false, isWritable: true)
     }
     return (file, descriptor)
   }

@@ -201,9 +201,24 @@ extension Filesystem {
   ///
   /// Can be told only while no handle is open; as long as one is, its program may write. Nil where the system does not say it.
   private func isWrittenByOthers(_ file: CapturedFile, _ reader: FileDescriptor) -> Bool? {
-    file.state.withLock { state in
-      guard state.handles == 0 else { return true }
-      return isOpenForWriting(reader)
+    file.state.withLock { isWrittenByOthers($0, reader) }
+  }
+
+  private func isWrittenByOthers(_ state: CapturedFile.State, _ reader: FileDescriptor) -> Bool? {
+    state.handles == 0 ? isOpenForWriting(reader) : true
+  }
+
+  /// Before the daemon opens a file that the scan has not come to: its own descriptor may write, so that afterwards it cannot be told
+  /// whether another program writes it through a mount whose daemon has died. The file's lock and the namespace lock are held.
+  func askForSurvivingWriter(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard mayHaveLentFiles.load(ordering: .relaxed), state.handles == 0, state.survivingWriter == nil,
+      !state.foundAnnounced, !state.wasCreatedHere
+    else { return }
+    do throws(SystemError) {
+      state.survivingWriter = CapturedFile.SurvivingWriter(isOpenForWriting(try openByName(file)))
+    } catch {
+      // The scan meets the same.
+      return
     }
   }
 
@@ -222,10 +237,15 @@ extension Filesystem {
       if !error.isAbsence { doubtSurvivingWriter(of: file) }
       return false
     }
-    switch isWrittenByOthers(file, reader) {
-    case true?: break
-    case false?: return false
-    case nil:
+    // The daemon's own descriptor, for a program that opens or truncates it, may write, too: what was asked before that is the answer.
+    // Under one lock, so that no such descriptor comes between the two questions.
+    let answer = file.state.withLock { state in
+      state.survivingWriter ?? CapturedFile.SurvivingWriter(isWrittenByOthers(state, reader))
+    }
+    switch answer {
+    case .some: break
+    case .none: return false
+    case .untold:
       doubtSurvivingWriter(of: file)
       return false
     }

@@ -219,7 +219,7 @@ extension Filesystem {
             flushes.add(file)
             return nil
           }
-          let descriptor = try descriptorForSaving(file, state)
+          let descriptor = try descriptorForSaving(file, &state)
           _ = writeBackErrors(descriptor)
           return Saving(
             descriptor: descriptor, released: state.released, epoch: state.activity.epoch,
@@ -235,11 +235,11 @@ extension Filesystem {
   }
 
   private func descriptorForSaving(
-    _ file: CapturedFile, _ state: CapturedFile.State
+    _ file: CapturedFile, _ state: inout CapturedFile.State
   ) throws(SystemError) -> FileDescriptor {
     if let known = state.descriptor, known.isReadable, known.isWritable { return known }
     return FileDescriptor(
-      owning: try openSpoolFile(file, current: state.descriptor, O_RDWR), isReadable: true, isWritable: true)
+      owning: try openSpoolFile(file, &state, O_RDWR), isReadable: true, isWritable: true)
   }
 
   private static let pieceBytes = 1 << 20
