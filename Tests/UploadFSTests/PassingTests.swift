@@ -13,7 +13,7 @@ import Testing
 @Suite struct PassingTests {
   /// Knows what it was given.
   private final class Kernel: BackingFiles {
-    private let state = Mutex((count: Int32(0), lent: Set<BackingID>()))
+    private let state = Mutex((count: Int32(0), lent: [BackingID: FileDescriptor]()))
     let refuses: Bool
 
     init(refuses: Bool = false) { self.refuses = refuses }
@@ -23,12 +23,12 @@ import Testing
       return state.withLock { state in
         state.count += 1
         let id = BackingID(rawValue: state.count)
-        state.lent.insert(id)
+        state.lent[id] = descriptor
         return id
       }
     }
 
-    func takeBack(_ id: BackingID) { state.withLock { _ = $0.lent.remove(id) } }
+    func takeBack(_ id: BackingID) { state.withLock { $0.lent[id] = nil } }
 
     var lentCount: Int { state.withLock { $0.lent.count } }
   }
@@ -339,6 +339,25 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil)
     #expect(mounted.sink.takeNames() == ["found", "scanEnded"] && mounted.sink.problems == [])
     mounted.filesystem.release(reader.handle)
+  }
+
+  /// Regression: so did what a program only read when the daemon was killed. The kernel keeps what it was given as long as anything
+  /// refers to the dead mount.
+  @Test(.promises("S40b", "S51b")) func whatTheKernelKeepsOfADeadMount_isNoWriter() throws {
+    let folder = try TemporaryFolder()
+    let kernel = Kernel()
+    do {
+      let killed = try Self.mounted(kernel, folder: folder)
+      try killed.make("f")
+      _ = try Self.open(killed, "f", O_RDONLY)
+      #expect(kernel.lentCount == 1)
+    }
+    let mounted = try Self.mounted(Kernel(), folder: folder)
+    mounted.filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
+    mounted.filesystem.scanSpool()
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+    #expect(mounted.sink.takeNames() == ["found", "scanEnded"] && mounted.sink.problems == [])
+    withExtendedLifetime(kernel) {}
   }
 
   /// Regression: so did what a program truncated by its path.

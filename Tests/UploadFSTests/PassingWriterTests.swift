@@ -1,3 +1,4 @@
+import CLinux
 import FileModel
 import FilesystemFixtures
 import Glibc
@@ -19,7 +20,10 @@ struct PassingWriterTests {
     private let files = Mutex<[BackingID: FileDescriptor]>([:])
     private let lentCount = Mutex<Int32>(0)
 
-    func lend(_ descriptor: FileDescriptor) -> BackingID? {
+    func lend(_ lent: FileDescriptor) -> BackingID? {
+      let number = uploadfs_openat(AT_FDCWD, lent.reopenPath, O_RDWR | O_CLOEXEC, 0)
+      guard number >= 0 else { return nil }
+      let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: true)
       let id = lentCount.withLock { count in
         count += 1
         return BackingID(rawValue: count)

@@ -10,7 +10,7 @@ struct BackingID: Hashable, Sendable {
 
 /// Gives files of the spool to the kernel (passthrough). Called under a file's lock: never waits.
 protocol BackingFiles: Sendable {
-  /// The kernel's number for an open file; nil where it does not take it.
+  /// The kernel's number for a file that is open for reading; nil where it does not take it.
   func lend(_ descriptor: FileDescriptor) -> BackingID?
   /// The file's last handle is gone.
   func takeBack(_ id: BackingID)
@@ -62,8 +62,18 @@ extension Filesystem {
       && space.spareBytes() >= Self.unseenSpareBytesMin
     let choice = state.caching.choice(for: opening)
     guard choice.route.passes, state.backing == nil else { return choice }
-    state.backing = backingFiles.lend(descriptor)
+    state.backing = lend(descriptor, to: backingFiles)
     return state.backing == nil ? state.caching.choice(for: wanted) : choice
+  }
+
+  /// The kernel opens the file anew for each handle, and keeps what it was given as long as anything refers to the mount, also after
+  /// the daemon's death: one that may write would look like a writer that has survived (``adoptSurvivingWriter(of:)``).
+  private func lend(_ descriptor: FileDescriptor, to backingFiles: any BackingFiles) -> BackingID? {
+    do throws(SystemError) {
+      return backingFiles.lend(try descriptor.reopenedForReading())
+    } catch {
+      return nil
+    }
   }
 
   /// By every name that the file has, it is sent only once it is closed, and nobody waits for that. What name a file will
