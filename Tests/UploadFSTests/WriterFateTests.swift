@@ -463,6 +463,21 @@ import Testing
     #expect(try Self.found(folder, in: nil)?.interruption == nil)
   }
 
+  /// Regression: a length that a file got during a sync counted as being on the disk, which may have got it after that.
+  @Test(.promises("S44e")) func whatIsUnderWayDuringASync_isNotOnTheDisk() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    let (file, descriptor) = try mounted.filesystem.descriptorForTruncation(of: mounted.node("a"))
+    let mutation = try mounted.filesystem.beginMutation(of: file, .size(3), through: descriptor)
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    #expect(Self.mark(mounted, "a") == "closed 7")
+    ftruncate(descriptor.number, 3)
+    mounted.filesystem.endMutation(mutation, of: file, through: descriptor, writtenBytes: 0)
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    #expect(Self.mark(mounted, "a") == nil)
+    #expect(mounted.sink.lastSnapshot?.isOnDisk == true && mounted.sink.problems == [])
+  }
+
   @Test(.promises("S40b", "S40c")) func closedFileOfAnEarlierRunThatIsMadeShorter_isNoPowerCut() throws {
     let folder = try TemporaryFolder()
     do { try Mounted(folder: folder).make("a") }

@@ -189,7 +189,8 @@ extension Filesystem {
   /// Of a file that was closed and that the disk may not have as a whole; nil for all others.
   private func closedContent(of file: CapturedFile) -> ClosedContent? {
     file.state.withLock { state in
-      guard state.refusal == nil, !state.activity.isGone else { return nil }
+      // What is under way may get to the file after the sync, and be over when that is: its end brings the file here again.
+      guard state.refusal == nil, !state.activity.isGone, state.activity.mutationsInFlight == 0 else { return nil }
       let isClosed = state.mark?.isUnproven == true && !state.isSynchronized
       guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isNameless) else {
         return nil

@@ -202,11 +202,12 @@ extension Filesystem {
   func makeDurable(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
     let file = handle.file
     handle.hasSynchronized.store(true, ordering: .relaxed)
+    // Nil while another thread's change is under way, which may get to the file after the sync.
     let epoch = try file.state.withLock { (state) throws(SystemError) in
       // The kernel says it once.
       if let refusal = state.refusal { throw refusal.error }
       if let code = state.fate.lossErrno { throw SystemError(code: code) }
-      return state.activity.epoch
+      return state.activity.mutationsInFlight == 0 ? state.activity.epoch : nil
     }
     do throws(SystemError) {
       try check(dataOnly ? fdatasync(handle.descriptor.number) : fsync(handle.descriptor.number))
