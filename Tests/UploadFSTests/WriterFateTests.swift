@@ -420,6 +420,18 @@ import Testing
     #expect(mounted.sink.problems == [])
   }
 
+  /// Regression: the close of each empty file synced it, its label and its folder by itself.
+  @Test(.promises("S44a")) func emptyFile_isFlushedWithTheOthers() throws {
+    let mounted = try Mounted()
+    try mounted.make("a", [])
+    #expect(Self.mark(mounted, "a") == "closed 0" && mounted.sink.lastSnapshot?.isOnDisk == false)
+    let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+    #expect(file.state.withLock { $0.asking?.descriptor.isWritable } == false)
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    #expect(Self.mark(mounted, "a") == nil && mounted.sink.lastSnapshot?.isOnDisk == true)
+    #expect(file.state.withLock { $0.asking == nil })
+  }
+
   @Test(.promises("S44e")) func whatAnEarlierRunBroughtToTheDisk_isThere() throws {
     let folder = try TemporaryFolder()
     for (name, flushes) in [("flushed", true), ("closed", false)] {

@@ -17,10 +17,7 @@ final class KeptDescriptors: Sendable {
   /// its failures so far is told to who opens it next. Nil where there are too many, or the system opens no more: then the disk is
   /// to have everything before the last one is closed.
   func keep(_ descriptor: FileDescriptor) -> KeptDescriptor? {
-    guard count.add(1, ordering: .relaxed).newValue <= countMax else {
-      giveBack()
-      return nil
-    }
+    guard mayKeepOne() else { return nil }
     do throws(SystemError) {
       return KeptDescriptor(try descriptor.reopenedForReading(), of: self)
     } catch  where error == .accessDenied || error == .notPermitted {
@@ -30,6 +27,19 @@ final class KeptDescriptors: Sendable {
       giveBack()
       return nil
     }
+  }
+
+  /// The same where the caller has opened it once more.
+  func keep(opened descriptor: FileDescriptor) -> KeptDescriptor? {
+    mayKeepOne() ? KeptDescriptor(descriptor, of: self) : nil
+  }
+
+  private func mayKeepOne() -> Bool {
+    guard count.add(1, ordering: .relaxed).newValue <= countMax else {
+      giveBack()
+      return false
+    }
+    return true
   }
 
   fileprivate func giveBack() { count.subtract(1, ordering: .relaxed) }
