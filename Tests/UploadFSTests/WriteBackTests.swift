@@ -295,6 +295,31 @@ import Testing
     #expect(first != nil && kept.keep(known) == nil)
   }
 
+  /// Regression (MC13): of thousands of open files that rest each was asked every second.
+  @Test func filesThatRest_areTakenInTurns_andAtOnceWhenTheyChange() throws {
+    let queue = FlushQueue()
+    let names = (0..<40).map { "\($0)" }
+    for name in names { try mounted.make(name) }
+    for name in names { queue.addIdle(try file(name)) }
+    queue.add(try file("0"))
+    queue.addIdle(try file("0"))
+    let seconds = (0..<FlushQueue.idleTurns).map { _ in queue.takeDue() }
+    #expect(seconds[0].contains { $0 === (try? file("0")) })
+    #expect(seconds.flatMap { $0 }.count == names.count && seconds.allSatisfy { $0.count < names.count / 2 })
+    #expect(queue.takeDue().isEmpty)
+    for name in names { queue.addIdle(try file(name)) }
+    #expect(queue.takeAll().count == names.count)
+  }
+
+  @Test func fileThatIsNotWrittenFor10Looks_rests_untilItIs() {
+    var idle = IdleWatch()
+    for _ in 0..<IdleWatch.looksUntilIdle - 1 { idle.look() }
+    let before = (idle.isIdle, idle.changed())
+    for _ in 0..<IdleWatch.looksUntilIdle { idle.look() }
+    let after = (idle.isIdle, idle.changed(), idle.isIdle)
+    #expect(before == (false, false) && after == (true, true, false))
+  }
+
   /// Regression: beyond its capacity files were left out, and so never flushed nor asked for.
   @Test(.promises("S44a")) func aFullQueueLeavesNothingOut_andIsTakenAtOnce() throws {
     let queue = FlushQueue(capacity: 2)

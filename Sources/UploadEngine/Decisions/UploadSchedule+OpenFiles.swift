@@ -6,6 +6,8 @@ extension UploadSchedule {
   /// So often connections are warmed anew between two looks: where some answers are good and some are not, each good one would
   /// be a reason to open many connections.
   static let warmBeginningsMax = 4
+  /// Of so many open files the size is asked for each time.
+  static let filesMeasuredMax = 256
 
   /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
   /// serves all of them: most files of a burst are closed long before their time.
@@ -74,6 +76,14 @@ extension UploadSchedule {
     guard !openFiles.isEmpty, !isMeasuring else { return }
     isMeasuring = true
     deadlines.insert(.measure, at: now.monotonic + limits.measureInterval)
+  }
+
+  /// A part of the open files, where they are many: to ask for each costs as much as a chunk, and most do nothing.
+  mutating func takeFilesToMeasure() -> [FileID] {
+    let first = measuredNext < openFiles.count ? measuredNext : 0
+    let end = min(openFiles.count, first + Self.filesMeasuredMax)
+    measuredNext = end
+    return Array(openFiles[first..<end])
   }
 
   mutating func keepWarm(at now: Moment) {

@@ -333,6 +333,8 @@ public struct UploadSchedule: Sendable {
   var credentialFailure: FileStatus.Failure?
   var deadlines = DeadlineQueue<Deadline>()
   var openFiles: OrderedSet<FileID> = []
+  /// Of which of these the size is asked for next.
+  var measuredNext = 0
   /// Open files that get a session when they stay open until then; by time.
   var plannedSessions: [(id: FileID, due: MonotonicTime)] = []
   var isKeepingWarm = false
@@ -487,7 +489,7 @@ public struct UploadSchedule: Sendable {
       case .measure:
         isMeasuring = false
         // Of those that are followed the growth says it.
-        for id in openFiles where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
+        for id in takeFilesToMeasure() where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
         scheduleMeasuring(at: now)
       }
     }

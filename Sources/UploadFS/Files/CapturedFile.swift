@@ -64,6 +64,8 @@ final class CapturedFile: Sendable {
     var grownEpoch: UInt64 = 0
     /// So many bytes were written since it was last given to the disk.
     var bytesSinceGrown: UInt64 = 0
+    /// How often its disk is asked while a writer has it open.
+    var idle = IdleWatch()
     /// What is missing of the content that was settled, once the daemon has looked.
     var lack: KnownLack?
     /// Counts changes of its names.

@@ -193,6 +193,7 @@ extension Filesystem {
     let begun = try file.state.withLock { (state) throws(SystemError) -> ContentMutation? in
       guard !state.activity.needsNewRevision else { return nil }
       try markWriting(file, &state, extent, through: descriptor)
+      if state.idle.changed() { flushes.add(file) }
       return state.beginMutation(extent).mutation
     }
     if let begun { return begun }
@@ -259,6 +260,7 @@ extension Filesystem {
       state.forgetWhatWasSaved()
     }
     // Its disk is asked each second from now on.
+    _ = state.idle.changed()
     flushes.add(file)
     let announcement: WriterActivity.Announcement?
     (mutation, announcement) = state.beginMutation(mutation.extent)

@@ -84,13 +84,16 @@ extension Filesystem {
     }
   }
 
-  /// A file that somebody writes is asked for each second, and one that the disk refused is given to it again.
+  /// The disk is asked for a file that a writer has open each second, or in turns while nothing is written, and gets one again that it has
+  /// refused.
   private func watch(_ file: CapturedFile) {
     let isRefused = file.state.withLock { state in
       if state.activity.writableOpens > 0 {
         noteWriteBack(of: file, &state)
         lookAtOpenFile(file, &state)
-        flushes.add(file)
+        state.idle.look()
+        let isSeen = state.unseenWriters == 0 && state.refusal == nil && state.doubt == nil
+        if state.idle.isIdle, isSeen { flushes.addIdle(file) } else { flushes.add(file) }
         if state.unseenWriters > 0 { growing.add(file) }
       }
       return state.refusal != nil

@@ -12,6 +12,9 @@ final class FlushQueue: @unchecked Sendable {
   private let arrival: UnsafeMutablePointer<pthread_cond_t>
   private let closing: UnsafeMutablePointer<pthread_cond_t>
   private var files: [ObjectIdentifier: CapturedFile] = [:]
+  /// Open files that rest; those of one turn are taken each second.
+  private var idle = [[ObjectIdentifier: CapturedFile]](repeating: [:], count: idleTurns)
+  private var turn = 0
   private var due: timespec?
   private var isClosed = false
   private var isEmptied = false
@@ -19,6 +22,8 @@ final class FlushQueue: @unchecked Sendable {
   /// From the first close to the flush of all that were closed by then: as long as a power cut may cost what nobody has
   /// synced.
   static let delaySeconds = 1
+  /// So many seconds pass between two looks at a file that rests.
+  static let idleTurns = 8
   static let capacity = 65_536
   private let capacity: Int
 
@@ -50,8 +55,27 @@ final class FlushQueue: @unchecked Sendable {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
     guard !isClosed else { return }
-    files[ObjectIdentifier(file)] = file
+    let key = ObjectIdentifier(file)
+    idle[Self.turn(of: key)][key] = nil
+    files[key] = file
     if files.count == capacity { hurryLocked() }
+    beDueLocked()
+  }
+
+  /// One that is open and rests: it is taken in its turn. Called under a file's lock.
+  func addIdle(_ file: CapturedFile) {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    let key = ObjectIdentifier(file)
+    guard !isClosed, files[key] == nil else { return }
+    idle[Self.turn(of: key)][key] = file
+    beDueLocked()
+  }
+
+  /// The same one each time, and about as many files in each.
+  private static func turn(of key: ObjectIdentifier) -> Int { Int(key.hashValue.magnitude % UInt(idleTurns)) }
+
+  private func beDueLocked() {
     guard due == nil else { return }
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
@@ -106,13 +130,16 @@ final class FlushQueue: @unchecked Sendable {
     return isEmptied
   }
 
-  /// Waits until the time of the first file has come, and takes all; nil once the queue is closed.
+  /// Waits until the time of the first file has come, and takes all, and of those that rest the ones whose turn it is; nil once the
+  /// queue is closed.
   func next() -> [CapturedFile]? {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
     while !isClosed {
       if var due {
-        if pthread_cond_timedwait(arrival, lock, &due) == ETIMEDOUT { return takeAllLocked() }
+        guard pthread_cond_timedwait(arrival, lock, &due) == ETIMEDOUT else { continue }
+        let taken = takeDueLocked()
+        if !taken.isEmpty { return taken }
       } else {
         pthread_cond_wait(arrival, lock)
       }
@@ -138,11 +165,29 @@ final class FlushQueue: @unchecked Sendable {
     return takeAllLocked()
   }
 
+  /// Takes what a second takes: all that changes, and of those that rest the ones whose turn it is.
+  func takeDue() -> [CapturedFile] {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    return takeDueLocked()
+  }
+
   private func takeAllLocked() -> [CapturedFile] {
     defer {
       files = [:]
+      for turn in idle.indices { idle[turn] = [:] }
       due = nil
     }
-    return Array(files.values)
+    return Array(files.values) + idle.flatMap(\.values)
+  }
+
+  private func takeDueLocked() -> [CapturedFile] {
+    let taken = Array(files.values) + idle[turn].values
+    files = [:]
+    idle[turn] = [:]
+    turn = (turn + 1) % Self.idleTurns
+    due = nil
+    if idle.contains(where: { !$0.isEmpty }) { beDueLocked() }
+    return taken
   }
 }

@@ -225,6 +225,24 @@ import Testing
     #expect(harness.sent.filter { $0.order.isPrewarm }.count == 12)
   }
 
+  @Test("Regression (MC13): each of 2,000 open files was asked for its size each second")
+  func manyOpenFiles_areMeasuredInTurns() {
+    var harness = scanned()
+    for number in 1...600 { harness.handle(ImaginaryFile(UInt64(number), "f\(number)", size: 0).opened) }
+    var seen: [[FileID]] = []
+    for _ in 0..<4 {
+      harness.others = []
+      harness.advance(by: .seconds(1))
+      seen.append(
+        harness.others.compactMap { action in
+          guard case .measure(let id) = action else { return nil }
+          return id
+        })
+    }
+    #expect(seen.map(\.count) == [256, 256, 88, 256])
+    #expect(Set(seen.prefix(3).joined()).count == 600)
+  }
+
   // MARK: - Changes
 
   @Test func changeDuringUpload_isNeverCommitted_andReusesWhatIsTheSame() throws {
