@@ -11,7 +11,8 @@ import tempfile
 
 import pytest
 
-from harness import sha256, wait_until
+from filesystems import run
+from harness import sha256, unmount_lazily, wait_until
 from promises import installed, needs
 from test_interrupted import RECORDER, run_writer
 from test_little_disk import CHUNK, DISK, given_up, record
@@ -201,6 +202,25 @@ def test_a_start_without_the_disk_of_the_captures_ends_nothing(moved):
     aside.rename(captures)
     moved.mount.start()
     moved.check(knows=False)
+
+
+@pytest.mark.promises("S79a", "S79b", "S79c", "S79e")
+@pytest.mark.parametrize("way", ("cp -a", *WITHOUT))
+def test_captures_that_were_moved_by_themselves_go_on(moved, tmpfs, way):
+    """Regression (ID1, ID2, ID4, ID9): captures/ was copied to a larger disk and mounted in its place. Without its attributes what was open, and
+    zeros in the place of what was given up, were delivered as whole, because `.spool` had its own."""
+    captures, disk = moved.mount.spool / "captures", tmpfs("captures-disk", 4 * DISK)
+    copy(way, captures, disk / "captures")
+    run("mount", "--bind", disk / "captures", captures)
+    try:
+        moved.mount.start()
+        assert "was moved" in moved.mount.program.log and "no longer in the spool" not in moved.mount.program.log
+        # What is known by its name alone is compared, or held.
+        moved.check(knows=way != "cp -r")
+        assert moved.mount.stop() == 0
+    finally:
+        moved.mount.kill()
+        unmount_lazily(str(captures))
 
 
 @pytest.mark.promises("S79c")

@@ -256,6 +256,31 @@ struct FileLabelTests {
     #expect(found["whole"]?.id == known.id && found["whole"]?.interruption == nil)
   }
 
+  /// Regression: where captures/ was copied by itself `.spool` has its own time, and no time of a capture was looked at.
+  @Test(.promises("S79j"), arguments: [(true, Interruption.unproven), (false, nil)] as [(Bool, Interruption?)])
+  func withoutLabels_theTimeCountsWhereCapturesAloneWereCopiedWithIt(
+    keepsTimes: Bool, expected: Interruption?
+  ) throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    let copy = try Self.copied(folder, keepsAttributes: false, keepsTimes: keepsTimes)
+    let captures = folder.path + "/spool/captures"
+    try check(Glibc.rename(captures, folder.path + "/former"))
+    try check(Glibc.rename(copy.path + "/spool/captures", captures))
+    var status = stat()
+    try check(stat(captures + "/whole", &status))
+    let facts = CapturedFile.KnownAttributes(status)
+    var whole = KnownCapture(
+      id: id, path: RelativePath("whole"), sizeBytes: facts.sizeBytes,
+      modifiedNanoseconds: facts.modifiedNanoseconds + 5_000_000_000)
+    whole.isOnDisk = true
+    let known = whole
+    let mounted = try Mounted(folder: folder, source: nil) { $0.knownCaptures.all = { [known.path: known] } }
+    mounted.filesystem.scanSpool()
+    let found = try #require(Self.found(mounted)["whole"])
+    #expect(found.id == id && found.interruption == expected)
+  }
+
   /// Regression, found by the simulation (bare-copies, seed 20123): a writer who went on at its end made it whole, with what the power cut
   /// before the copy had left.
   @Test(

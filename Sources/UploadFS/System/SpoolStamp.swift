@@ -33,15 +33,18 @@ struct SpoolStamp: Hashable, Sendable {
     isThere = true
     var bytes = [UInt8](repeating: 0, count: Self.bytesMax)
     let count = try retryingInterrupts { read(number, &bytes, bytes.count) }
-    let here = try Self.text(of: file, captures)
-    isMoved = String(decoding: bytes.prefix(count), as: UTF8.self) != here
+    let known = String(decoding: bytes.prefix(count), as: UTF8.self)
+    isMoved = known != (try Self.text(of: file, captures))
     var value = [CChar](repeating: 0, count: 64)
     let size = uploadfs_attribute_at(spool.number, Self.name, Self.attribute, &value, value.count)
     let hasAttribute = try SystemError.isPresent(attributeOf: size)
     hasLostAttributes = isMoved && !hasAttribute
-    // A copy that was written now is as old as that, unless it was given the time of the original.
-    let written = CapturedFile.KnownAttributes(try file.status()).modifiedNanoseconds
-    keepsTimes = !isMoved || written < uploadfs_birth_nanoseconds(number)
+    // A copy that was written now is as old as that, unless it was given the time of the original. Where `.spool` has stayed, the
+    // captures were copied by themselves.
+    let isCopied = !known.hasPrefix(try Self.identity(of: file) + " ")
+    let copy = isCopied ? file : captures
+    let written = CapturedFile.KnownAttributes(try copy.status()).modifiedNanoseconds
+    keepsTimes = !isMoved || written < uploadfs_birth_nanoseconds(copy.number)
   }
 
   /// Says that this is a spool, and that it lies here. The file is made anew, because it names itself.
@@ -59,7 +62,10 @@ struct SpoolStamp: Hashable, Sendable {
   }
 
   private static func text(of file: FileDescriptor, _ captures: FileDescriptor) throws(SystemError) -> String {
-    let (inode, birth) = (try file.status().st_ino, uploadfs_birth_nanoseconds(file.number))
-    return "uploadfs spool \(version) \(inode).\(birth) \(try captures.status().st_ino)\n"
+    "\(try identity(of: file)) \(try captures.status().st_ino)\n"
+  }
+
+  private static func identity(of file: FileDescriptor) throws(SystemError) -> String {
+    "uploadfs spool \(version) \(try file.status().st_ino).\(uploadfs_birth_nanoseconds(file.number))"
   }
 }
