@@ -242,3 +242,40 @@ def test_a_spool_that_has_lost_everything_holds_what_it_cannot_prove(moved):
     assert moved.mount.stop() == 18
     moved.mount.start()
     assert moved.mount.wait_for("half.raw", "interrupted")["last_error"]["code"] == "unproven"
+
+
+@pytest.mark.promises("S79a", "R3")
+@pytest.mark.parametrize("names", [1, 2])
+def test_a_spool_that_lies_below_an_overlay_publishes_nothing_empty(new_mount, receiver, folder, tmpfs, names):
+    """Regression: the first change of a file breaks its hard links there, and one of the names was published as an empty file."""
+    below = tmpfs("below", 64 << 20) / "spool"
+    mount = new_mount(receiver, "--reserve", "8MB", spool=below)
+    receiver.kill()
+    (mount.root / "a.txt").write_bytes(b"two names")
+    if names == 2:
+        os.link(mount.root / "a.txt", mount.root / "b.txt")
+    mount.stop_at_once()
+    above, merged = tmpfs("above", 64 << 20), folder / "merged"
+    for made in (above / "upper", above / "work", merged):
+        made.mkdir(mode=0o700)
+    run("mount", "-t", "overlay", "-o", f"lowerdir={below},upperdir={above / 'upper'},workdir={above / 'work'}", "overlay", merged)
+    try:
+        mount.spool = merged
+        receiver.start()
+        mount.start()
+        states = {}
+
+        def are_known():
+            # A name that has become another file's has no status for a moment.
+            with contextlib.suppress(FileNotFoundError):
+                states.update({name: mount.status(name)["state"] for name in ("a.txt", "b.txt")[:names]})
+                return set(states.values()) <= {"complete", "interrupted"}
+
+        wait_until(are_known, lambda: f"they are delivered or held: {states}")
+        published = {name: (receiver.files / name).read_bytes() for name in receiver.published()}
+        assert set(published.values()) <= {b"two names"}, published
+        assert {name for name, state in states.items() if state == "complete"} <= published.keys(), states
+        mount.kill()
+    finally:
+        unmount_lazily(str(mount.root))
+        unmount_lazily(str(merged))

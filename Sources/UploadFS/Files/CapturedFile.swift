@@ -113,6 +113,8 @@ final class CapturedFile: Sendable {
   }
 
   struct KnownAttributes {
+    /// The spool has said so: until then nothing stands in for what it does not say, least of all that the file is empty.
+    var areKnown = false
     var sizeBytes: UInt64 = 0
     var modifiedNanoseconds: Int64 = 0
     var mode: UInt32 = 0
@@ -216,6 +218,7 @@ extension CapturedFile.State {
 
 extension CapturedFile.KnownAttributes {
   init(_ status: stat) {
+    areKnown = true
     sizeBytes = UInt64(clamping: status.st_size)
     let seconds = Int64(status.st_mtim.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
     modifiedNanoseconds =

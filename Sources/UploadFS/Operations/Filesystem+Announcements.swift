@@ -119,8 +119,12 @@ extension Filesystem {
       state.lastKnown = CapturedFile.KnownAttributes(try statusLocked(of: file, state))
       noteContent(of: file, &state)
     } catch  where error.isAbsence && state.descriptor == nil {
-      // As it was.
+      // As it was. What has gone, or is another file, before it was ever looked at was something: it is not known what.
       if !names.isEmpty { noteMissing(file, &state) }
+      if !state.lastKnown.areKnown {
+        state.doubt = error
+        flushes.add(file)
+      }
     } catch {
       state.doubt = error
       flushes.add(file)
