@@ -57,10 +57,12 @@ extension UploadSchedule {
   }
 
   /// By rule; the name that a temporary one will probably become counts as well. What is delivered goes out under a further name as a
-  /// whole: a session of that has no pointer, and a start would take the receipt for all that there is to know. Where the server's word
+  /// whole, and so does what has two names: a session of that has no pointer, and a start would take the receipt for all that there is to
+  /// know. Where the server's word
   /// stands for what the disk may have lost, the copy here is all that can contradict it.
   func releases(_ file: FileUpload) -> Bool {
-    guard file.receipt == nil, file.wantedSeal == nil, file.progress.lost == nil else { return false }
+    guard file.receipt == nil, file.wantedSeal == nil, file.progress.lost == nil, file.snapshot.names.count <= 1
+    else { return false }
     let path = file.snapshot.names.first ?? file.path
     let final = limits.temporaryNames.finalName(of: path.lastComponent).map { path.parent.appending($0) }
     return limits.rules.settings(for: final ?? path).whenFull == .release
@@ -187,6 +189,14 @@ extension UploadSchedule {
   func releasedPartMissing(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
     let began = "The disk was full and parts of the file were given up here"
     let kept = "What is left of the file is kept in the spool."
+    if let receipt = file.receipt {
+      let name = receipt.publishedAs ?? receipt.name
+      return FileStatus.Failure(
+        code: "released-part-lost",
+        message:
+          "\(began). The whole of it is published as \(name), and stays there; it cannot be sent under a further name, because those "
+          + "parts are there alone. Give it that name there, and remove the name here. \(kept)", at: now)
+    }
     guard let theirs = file.session?.owner, let owner, theirs != owner else {
       return FileStatus.Failure(
         code: "released-part-lost", message: "\(began), and the server no longer holds them. \(kept)", at: now)

@@ -69,6 +69,21 @@ import Testing
     #expect(recording.candidates() == [1, 2, 3])
   }
 
+  /// Regression: its parts were given up, went with the session once one of the names was published, and the other one failed for good.
+  @Test(.promises("S70b")) func ofAFileWithTwoNamesNothingIsGivenUp() {
+    var recording = recorded()
+    _ = recording.candidates()
+    recording.secure([1, 2, 3])
+    recording.saveRecord()
+    let names = recording.file.snapshot.names
+    recording.file.snapshot.names = names + [RelativePath("second.mov")]
+    recording.harness.handle(.namesChanged(recording.file.snapshot))
+    #expect(recording.candidates() == [] && !recording.harness.schedule.mayRelease)
+    recording.file.snapshot.names = names
+    recording.harness.handle(.namesChanged(recording.file.snapshot))
+    #expect(recording.candidates() == [1, 2, 3])
+  }
+
   @Test(.promises("S70b")) func whatWasWrittenAgainStays() {
     var recording = recorded()
     _ = recording.candidates()
