@@ -37,6 +37,12 @@ public struct FileSnapshot: Hashable, Sendable {
     set { pointerBox = newValue.map { [$0] } ?? [] }
   }
   private var pointerBox: [SessionPointer] = []
+  /// Which these are, and what they held, as far as the spool's file says it. In a box: few files lack any.
+  package var released: ReleasedChunks? {
+    get { releasedBox.first }
+    set { releasedBox = newValue.map { [$0] } ?? [] }
+  }
+  private var releasedBox: [ReleasedChunks] = []
   /// Where bytes of a content that is not whole are missing, as far as is known. In a box: few files have any.
   public var missing: MissingBytes? {
     get { missingBox.first }

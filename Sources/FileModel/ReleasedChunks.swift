@@ -12,6 +12,8 @@ package struct ReleasedChunks: Hashable, Sendable {
   package let chunkBytes: Int
   /// Chunk indices, in their order, never touching each other.
   package private(set) var runs: [Range<UInt64>] = []
+  /// What they held, all together; nil where that is not known of each of them.
+  package private(set) var contents: ReleasedContents? = ReleasedContents()
 
   package init(chunkBytes: Int) {
     self.chunkBytes = max(1, chunkBytes)
@@ -19,11 +21,17 @@ package struct ReleasedChunks: Hashable, Sendable {
 
   package var isEmpty: Bool { runs.isEmpty }
 
-  /// Takes a chunk in; false when there are too many separate runs already.
-  package mutating func insert(_ index: Int) -> Bool {
+  /// Takes a chunk in, with the SHA-256 of what it held; false when there are too many separate runs already.
+  package mutating func insert(_ index: Int, digest: [UInt8]? = nil) -> Bool {
     guard index >= 0, index < ChunkActivity.countMax else { return false }
     let chunk = UInt64(index)
     if runs.contains(where: { $0.contains(chunk) }) { return true }
+    guard insertRun(of: chunk) else { return false }
+    contents = digest.flatMap { contents?.adding($0, at: chunk) }
+    return true
+  }
+
+  private mutating func insertRun(of chunk: UInt64) -> Bool {
     let place = runs.firstIndex { $0.lowerBound > chunk } ?? runs.count
     let joinsNext = place < runs.count && runs[place].lowerBound == chunk + 1
     if place > 0, runs[place - 1].upperBound == chunk {
@@ -71,19 +79,41 @@ package struct ReleasedChunks: Hashable, Sendable {
   /// The file gets another size: what lies behind it is no longer missing.
   package mutating func cut(at sizeBytes: UInt64) {
     let end = sizeBytes / UInt64(chunkBytes) + (sizeBytes % UInt64(chunkBytes) == 0 ? 0 : 1)
-    runs = runs.compactMap { run in
+    let left = runs.compactMap { run in
       let left = run.clamped(to: 0..<end)
       return left.isEmpty ? nil : left
     }
+    guard left != runs else { return }
+    runs = left
+    contents = isEmpty ? ReleasedContents() : nil
   }
 
-  /// A chunk is there after all. Where there would be too many separate runs it counts as missing still.
-  package mutating func remove(_ index: UInt64) {
+  /// A chunk is there after all, with what it held. Where there would be too many separate runs it counts as missing still.
+  package mutating func remove(_ index: UInt64, digest: [UInt8]? = nil) {
     guard let place = runs.firstIndex(where: { $0.contains(index) }) else { return }
     let run = runs[place]
     let rest = [run.lowerBound..<index, index + 1..<run.upperBound].filter { !$0.isEmpty }
     guard runs.count - 1 + rest.count <= Self.runsMax else { return }
     runs.replaceSubrange(place...place, with: rest)
+    contents = isEmpty ? ReleasedContents() : digest.flatMap { contents?.removing($0, at: index) }
+  }
+
+  /// The same chunks, found by their zeros.
+  package var withoutContents: Self {
+    var found = self
+    if !isEmpty { found.contents = nil }
+    return found
+  }
+
+  /// Whether these are what the chunks held, as far as that is known. Nil where it is not.
+  package func held(_ digestOf: (Int) -> [UInt8]?) -> Bool? {
+    guard let contents else { return nil }
+    var told = ReleasedContents()
+    for index in runs.joined() {
+      guard let digest = digestOf(Int(index)), let sum = told.adding(digest, at: index) else { return false }
+      told = sum
+    }
+    return told == contents
   }
 
   // MARK: - As text
@@ -107,6 +137,60 @@ package struct ReleasedChunks: Hashable, Sendable {
       else { return nil }
       runs.append(start..<(last + 1))
     }
+    contents = isEmpty ? ReleasedContents() : nil
+  }
+
+  /// What the chunks held, in a member of its own, which versions before this one leave as it is when they give up more or less: so it
+  /// says of which chunks it is. Nil where it is not known, or nothing is missing.
+  package var contentsText: String? {
+    contents.flatMap { isEmpty ? nil : "\($0.text) \(mark)" }
+  }
+
+  /// What ``contentsText`` says, where it is of these chunks.
+  package mutating func takeContents(_ text: String) {
+    let words = text.split(separator: " ", omittingEmptySubsequences: false)
+    guard !isEmpty, words.count == 2, words[1] == mark else { return }
+    contents = ReleasedContents(words[0])
+  }
+
+  /// Tells these chunks from others: their text's FNV-1a.
+  private var mark: String {
+    let hash = text.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    return String(hash, radix: 16)
+  }
+}
+
+/// What given-up chunks held, as one number: the sum of their digests, each times an odd number of its place. However many they are, it
+/// is as short, and tells what was sent from older bytes of a chunk. Against a server that lies it proves nothing.
+package struct ReleasedContents: Hashable, Sendable {
+  private var sum: UInt64 = 0
+
+  package init() {}
+
+  private static func term(_ digest: [UInt8], at index: UInt64) -> UInt64? {
+    guard digest.count >= 8 else { return nil }
+    return digest[..<8].reduce(0) { $0 << 8 | UInt64($1) } &* (2 &* index &+ 1)
+  }
+
+  fileprivate func adding(_ digest: [UInt8], at index: UInt64) -> Self? {
+    guard let term = Self.term(digest, at: index) else { return nil }
+    var changed = self
+    changed.sum &+= term
+    return changed
+  }
+
+  fileprivate func removing(_ digest: [UInt8], at index: UInt64) -> Self? {
+    guard let term = Self.term(digest, at: index) else { return nil }
+    var changed = self
+    changed.sum &-= term
+    return changed
+  }
+
+  fileprivate var text: String { String(sum, radix: 16) }
+
+  fileprivate init?(_ text: Substring) {
+    guard let sum = UInt64(text, radix: 16) else { return nil }
+    self.sum = sum
   }
 }
 
@@ -130,11 +214,14 @@ public struct ReleaseCandidate: Hashable, Sendable {
     public var index: Int
     /// The epoch that was sent.
     public var epoch: UInt64
+    /// SHA-256 of what was sent, for the file's label; nil where it is not known.
+    public var digest: [UInt8]?
 
     /// Names one chunk at one epoch.
-    public init(index: Int, epoch: UInt64) {
+    public init(index: Int, epoch: UInt64, digest: [UInt8]? = nil) {
       self.index = index
       self.epoch = epoch
+      self.digest = digest
     }
   }
 

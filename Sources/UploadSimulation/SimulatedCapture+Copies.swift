@@ -57,7 +57,7 @@ extension SimulatedCapture {
       file.pointer = entry.pointer
       // They are found by their zeros.
       if let pointer = entry.pointer, pointer.chunkBytes == released?.chunkBytes {
-        file.released = released
+        file.released = released?.withoutContents
         // Each further copy goes on with it.
         file.isMistaken = isOther || wasMistaken
       }

@@ -111,13 +111,15 @@ final class SimulatedCapture {
       let facts = isDoubtful ? lastKnown : attributes
       let doubt: Interruption? = isDoubtful ? .spoolUnreadable(errno: Refusal.errno) : nil
       let refused: Interruption? = refusal?.holdsFile == true ? .spoolFailing(errno: Refusal.errno) : nil
-      return FileSnapshot(
+      var snapshot = FileSnapshot(
         id: id, epoch: activity.epoch, sizeBytes: facts.sizeBytes, modifiedNanoseconds: facts.modifiedNanoseconds,
         mode: facts.mode, inode: inode, names: names, writableOpens: activity.writableOpens,
         mutationsInFlight: activity.mutationsInFlight,
         interruption: refused ?? doubt ?? (isMarkKnown ? contentFate.interruption : nil),
         isPartlyReleased: released != nil || !isMarkKnown, pointer: released == nil || !isMarkKnown ? nil : pointer,
         diskErrno: refusal.map { _ in Refusal.errno })
+      snapshot.released = isMarkKnown ? released : nil
+      return snapshot
     }
   }
 
@@ -303,7 +305,9 @@ final class SimulatedCapture {
         ? file.chunks?.chunkBytes == candidate.chunkBytes && file.quietEpoch(at: offset) == chunk.epoch
         : file.activity.epoch == chunk.epoch && file.activity.isQuiet
       var released = file.released ?? ReleasedChunks(chunkBytes: candidate.chunkBytes)
-      guard isStill, released.chunkBytes == candidate.chunkBytes, released.insert(chunk.index) else { continue }
+      guard isStill, released.chunkBytes == candidate.chunkBytes,
+        released.insert(chunk.index, digest: chunk.digest)
+      else { continue }
       world.trace("gives up chunk \(chunk.index) of \(file.snapshot.brief)")
       file.released = released
       if let pointer = candidate.pointer, world.bug != .releaseUnrecorded { file.pointer = pointer }

@@ -199,6 +199,52 @@ def test_a_receiver_that_was_restored_from_an_older_copy_publishes_nothing(mount
     assert sha256(receiver.files / "take.mov") == hashlib.sha256(b"".join(content)).hexdigest()
 
 
+@pytest.mark.promises("S72i")
+def test_where_the_record_is_lost_a_receivers_older_bytes_are_not_taken_for_what_was_given_up(mount, receiver, spool, folder):
+    """Regression: the copy of the receiver had every part, two of them as they were before they were written again, and a mixture of both
+    was published."""
+    older, right = folder / "older", folder / "right"
+    with open(mount.root / "take.mov", "wb+", buffering=0) as file:
+        record(file, 40)
+        wait_until(lambda: mount.status("take.mov")["bytes"]["acknowledged"] >= 38 * CHUNK, "the receiver has nearly all of it")
+        receiver.stop()
+        shutil.copytree(receiver.root, older, symlinks=True)
+        receiver.start()
+        for number in (2, 3):
+            os.pwrite(file.fileno(), block(number, seed=2), number * CHUNK)
+        data = next((receiver.root / ".uploads" / "sessions").iterdir()) / "data"
+        wait_until(
+            lambda: data.read_bytes()[2 * CHUNK:4 * CHUNK] == block(2, seed=2) + block(3, seed=2), "the receiver has what was written again")
+        with open(mount.root / "other.raw", "wb", buffering=0) as other:
+            record(other, 30, seed=3)
+        with open(spool / "captures" / "take.mov", "rb") as capture:
+            wait_until(
+                lambda: all(os.lseek(capture.fileno(), number * CHUNK, os.SEEK_HOLE) == number * CHUNK for number in (2, 3)),
+                "both parts are given up")
+        receiver.kill()
+    mount.kill()
+    receiver.root.rename(right)
+    older.rename(receiver.root)
+    shutil.rmtree(spool / ".state" / "resume")
+    receiver.start()
+    for _ in range(2):
+        mount.start()
+        assert mount.wait_for("take.mov", "failed", "complete")["state"] == "failed"
+        assert mount.status("take.mov")["last_error"]["code"] == "released-part-lost"
+        mount.say("retry", "take.mov")
+        mount.wait_for("take.mov", "failed")
+        assert "take.mov" not in receiver.published()
+        mount.kill()
+    receiver.stop()
+    receiver.root.rename(older)
+    right.rename(receiver.root)
+    receiver.start()
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    content = b"".join(block(number, seed=2 if number in (2, 3) else 0) for number in range(40))
+    assert (receiver.files / "take.mov").read_bytes() == content
+
+
 def killed(mount, receiver, chunks):
     """A recording of which parts are at the server alone, and whose mount has died before the rest was sent; its digest."""
     with open(mount.root / "take.mov", "wb", buffering=0) as file:

@@ -55,6 +55,60 @@ import Testing
     #expect(ReleasedChunks(text)?.text == text)
   }
 
+  private static func digest(_ byte: UInt8) -> [UInt8] { Array(repeating: byte, count: 32) }
+
+  /// Chunks that held their own number.
+  private func filled(_ indices: [Int]) -> ReleasedChunks {
+    var released = ReleasedChunks(chunkBytes: 10)
+    for index in indices {
+      #expect(released.insert(index, digest: Self.digest(UInt8(truncatingIfNeeded: index))) == true)
+    }
+    return released
+  }
+
+  /// The same through a label's text, which is as long for many chunks as for few.
+  private func read(_ released: ReleasedChunks, as text: String? = nil) throws -> ReleasedChunks {
+    var read = try #require(ReleasedChunks(text ?? released.text))
+    if let contents = released.contentsText { read.takeContents(contents) }
+    return read
+  }
+
+  @Test func whatTheyHeldIsTold_fromAnythingElse() throws {
+    let released = try read(filled([3, 1, 2, 8]))
+    #expect(released.held { Self.digest(UInt8($0)) } == true)
+    #expect(released.held { $0 == 2 ? Self.digest(9) : Self.digest(UInt8($0)) } == false)
+    #expect(released.held { Self.digest([1: 2, 2: 1][$0] ?? UInt8($0)) } == false, "exchanged")
+    #expect(released.held { $0 == 8 ? nil : Self.digest(UInt8($0)) } == false)
+    #expect((filled(Array(1...2000)).contentsText?.utf8.count ?? .max) <= 33)
+  }
+
+  @Test func whatChangesKeepsWhatTheRestHeld_whereThatIsKnown() throws {
+    var released = filled([1, 2, 3])
+    released.remove(2, digest: Self.digest(2))
+    #expect(released == filled([1, 3]))
+    released.remove(3)
+    #expect(released.held { Self.digest(UInt8($0)) } == nil)
+    _ = released.insert(5, digest: Self.digest(5))
+    #expect(released.contentsText == nil)
+    released.cut(at: 0)
+    _ = released.insert(5, digest: Self.digest(5))
+    #expect(released == filled([5]))
+    released.cut(at: 1000)
+    #expect(released == filled([5]))
+    #expect(filled([1]).withoutContents.contentsText == nil)
+  }
+
+  /// A version before this one has given up more, and left what it did not understand.
+  @Test(arguments: ["10 1-4", "10 1-2", "20 1-3"]) func ofOtherChunksItSaysNothing(text: String) throws {
+    #expect(try read(filled([1, 2, 3]), as: text).held { Self.digest(UInt8($0)) } == nil)
+  }
+
+  @Test(arguments: ["", " ", "x", "1", "1 2 3", "zz 0"]) func textsThatSayNothing(text: String) {
+    var released = filled([1, 2, 3]).withoutContents
+    released.takeContents(text)
+    #expect(released.held { _ in nil } == nil)
+  }
+
   /// A text with more runs would not be read, and the file be taken for whole.
   @Test func moreRunsThanAreKeptTrackOf_areNotMadeByRemoving() {
     var released = ReleasedChunks(chunkBytes: 10)

@@ -12,6 +12,8 @@ import Testing
 struct ReleaseTests {
   static let chunk = 64 << 10
 
+  static func digest(_ index: Int) -> [UInt8] { [UInt8](repeating: UInt8(index), count: 32) }
+
   /// A disk that has room for ten chunks each time that it is asked, until it is full.
   private final class Disk: Sendable {
     let isFull = Atomic<Bool>(false)
@@ -61,7 +63,8 @@ struct ReleaseTests {
         id: id, chunkBytes: ReleaseTests.chunk,
         chunks: indices.map { index in
           .init(
-            index: index, epoch: mounted.filesystem.quietEpoch(of: id, at: UInt64(index * ReleaseTests.chunk)) ?? .max)
+            index: index, epoch: mounted.filesystem.quietEpoch(of: id, at: UInt64(index * ReleaseTests.chunk)) ?? .max,
+            digest: ReleaseTests.digest(index))
         }, isGrowing: true)
     }
 
@@ -143,6 +146,23 @@ struct ReleaseTests {
     let there = try mounted.read(handle, at: Int64(4 * Self.chunk), count: 4)
     #expect(there == [7, 7, 7, 7])
     mounted.filesystem.release(handle)
+  }
+
+  /// With the upload's record lost, older bytes at a restored receiver were taken for what had been given up.
+  @Test(.promises("S72i")) func theNextRunKnowsWhatWasGivenUpHeld() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let recorded = try Recorded(folder: folder)
+      try recorded.release([4, 5])
+      try recorded.release([7])
+      recorded.mounted.filesystem.release(recorded.handle)
+    }
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    let released = try #require(mounted.sink.lastSnapshot?.released)
+    #expect(released.text == "\(Self.chunk) 4-5 7-7")
+    #expect(released.held { Self.digest($0) } == true)
+    #expect(released.held { Self.digest($0 == 5 ? 6 : $0) } == false)
   }
 
   /// A disk with a cache, in which labels are until they are synced. A hole that no label on the disk names is a fault.

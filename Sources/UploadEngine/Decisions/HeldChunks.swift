@@ -68,6 +68,9 @@ final class HeldChunks: @unchecked Sendable {
     return reported[index].map { ChunkDigest(sha256: $0, crc32c: 0) }
   }
 
+  /// What the server is known to hold at a place.
+  func sha256(of index: Int) -> [UInt8]? { acknowledged[index]?.sha256 ?? reportedDigest(of: index)?.sha256 }
+
   /// What is acknowledged, and what was and is lost: a later run is to know that older bytes in its place are not the file's.
   var everAcknowledged: LookupTable<Int, ChunkDigest> {
     var known = acknowledged

@@ -31,7 +31,7 @@ extension UploadSchedule {
       else { continue }
       let chunks = transfer.takeSecured(bytesMax: leftBytes).compactMap { index in
         (file.growth.map { $0.epoch(of: index) } ?? file.snapshot.epoch).map {
-          ReleaseCandidate.Chunk(index: index, epoch: $0)
+          ReleaseCandidate.Chunk(index: index, epoch: $0, digest: session.held.acknowledged[index]?.sha256)
         }
       }
       guard !chunks.isEmpty else { continue }
@@ -163,7 +163,7 @@ extension UploadSchedule {
       return failForGood(id, releasedPartMissing(of: file, at: now), at: now)
     }
     let held = file.session?.held
-    let told = file.session?.trustsServer == true ? held?.reportedDigest(of: index) : nil
+    let told = serverSaysAsLabel(of: file) ? held?.reportedDigest(of: index) : nil
     if let digest = held?.acknowledged[index] ?? told {
       if held?.acknowledged[index] == nil {
         held?.acknowledge(digest, at: index)
@@ -182,6 +182,16 @@ extension UploadSchedule {
     // The server may have been restored from an older copy, and have the right one again when the next try asks it.
     if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
     failForGood(id, releasedPartMissing(of: file, at: now), at: now)
+  }
+
+  /// Nothing here but the file's label knows what was sent of what was given up: what the server says that it holds of it counts where
+  /// that agrees with the label, all of it together.
+  private mutating func serverSaysAsLabel(of file: FileUpload) -> Bool {
+    guard let session = file.session, session.trustsServer else { return false }
+    if let known = session.saysAsLabel { return known }
+    let isAsLabel = session.agrees(with: file.snapshot.released)
+    files[file.id]?.session?.saysAsLabel = isAsLabel
+    return isAsLabel
   }
 
   /// Parts of the file are not here, and the server that was asked does not have them. Where another one does, or another user,

@@ -71,10 +71,13 @@ extension UploadSchedule {
       file.session?.isUnpublished()
       file.session?.owner = owner
       file.session?.held.replace(with: digests, tokens: tokens)
+      file.session?.saysAsLabel = nil
       file.session?.state = .open
       var denied = 0
       if let transfer = file.transfer, let held = file.session?.held {
-        if file.wantedSeal != nil { takeOver(held, into: transfer) }
+        if file.wantedSeal != nil, file.session?.agrees(with: file.snapshot.released) == true {
+          takeOver(held, into: transfer)
+        }
         transfer.heldHasChanged()
         denied = takeBackDenied(of: transfer, notIn: held)
       }

@@ -67,6 +67,8 @@ struct UploadSession: Sendable {
   var isSecuring = false
   /// Nothing of it is known here but where it is: what the server says that it holds is what was sent.
   var trustsServer = false
+  /// Whether that agrees with the label of its file; nil before they are compared.
+  var saysAsLabel: Bool?
   /// Everything that its record names was sent while its file was written for the first time, and never closed.
   var isOfFirstWriting = false
   /// It could not, and is asked again at this time.
@@ -93,6 +95,13 @@ struct UploadSession: Sendable {
   mutating func keeps(_ names: [RelativePath]) {
     lostPaths += triedPaths.filter { !names.contains($0) && !lostPaths.contains($0) }
     triedPaths.removeAll { !names.contains($0) }
+  }
+
+  /// What the server says that it holds is what the label of its file knows of what was given up: one that was restored may have what a
+  /// part was before it was written again. A label of an earlier version contradicts nothing.
+  func agrees(with released: ReleasedChunks?) -> Bool {
+    guard let released, released.chunkBytes == chunkBytes else { return true }
+    return released.held { held.sha256(of: $0) } ?? true
   }
 
   /// The server says that it has not been published.

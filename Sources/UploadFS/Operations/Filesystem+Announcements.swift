@@ -147,6 +147,7 @@ extension Filesystem {
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
     snapshot.wasFound = !state.wasCreatedHere
+    snapshot.released = state.released
     return snapshot
   }
 

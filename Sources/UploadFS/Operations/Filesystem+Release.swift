@@ -78,7 +78,9 @@ extension Filesystem {
     do throws(SystemError) {
       let sizeBytes = UInt64(clamping: try descriptor.status().st_size)
       for chunk in candidate.chunks where state.isStill(chunk, of: candidate) {
-        guard UInt64(chunk.index + 1) * UInt64(chunkBytes) <= sizeBytes, released.insert(chunk.index) else { break }
+        guard UInt64(chunk.index + 1) * UInt64(chunkBytes) <= sizeBytes,
+          released.insert(chunk.index, digest: chunk.digest)
+        else { break }
         named.chunks.append(chunk)
       }
     } catch {
@@ -102,7 +104,7 @@ extension Filesystem {
   /// Named chunks stay where they are. The file's lock is held.
   private func withdraw(_ named: Named, of file: CapturedFile, _ state: inout CapturedFile.State) {
     guard var released = state.released else { return }
-    for chunk in named.chunks { released.remove(UInt64(chunk.index)) }
+    for chunk in named.chunks { released.remove(UInt64(chunk.index), digest: chunk.digest) }
     state.released = released.isEmpty ? nil : released
     if released.isEmpty { state.pointer = named.formerPointer }
     // Where that fails it names chunks that are there, which the next start finds out.

@@ -24,6 +24,7 @@ struct FileLabel: Hashable, Sendable {
   private static let separator = ";"
   private static let markKey = "m"
   private static let releasedKey = "r"
+  private static let contentsKey = "d"
   private static let pointerKey = "s"
 
   init(
@@ -45,6 +46,7 @@ struct FileLabel: Hashable, Sendable {
       return
     }
     self.init(id: id, mark: .none)
+    var contents: String?
     for member in members {
       let content = String(member.dropFirst())
       switch member.prefix(1) {
@@ -52,10 +54,12 @@ struct FileLabel: Hashable, Sendable {
       case Self.releasedKey:
         released = ReleasedChunks(content)
         if released == nil { saysWhatIsMissing = false }
+      case Self.contentsKey: contents = content
       case Self.pointerKey: pointer = SessionPointer(content)
       default: others.append(member)
       }
     }
+    if let contents { released?.takeContents(contents) }
     if released?.isEmpty == true { released = nil }
   }
 
@@ -68,6 +72,7 @@ struct FileLabel: Hashable, Sendable {
     if let text = mark.text { members.append(Self.markKey + text) }
     if let released, !released.isEmpty {
       members.append(Self.releasedKey + released.text)
+      if let contents = released.contentsText { members.append(Self.contentsKey + contents) }
       if let pointer { members.append(Self.pointerKey + pointer.text) }
     }
     return (members + others).joined(separator: Self.separator)

@@ -30,6 +30,7 @@ let attributeParsers: [FuzzedParser] = [
     texts: [
       "1AAAAAAAAAAAAAAAAAAAAAA",
       "1D____________________w;mclosed 5 0123abcd.1f;r4194304 1-57 60-60;s4194304 a%20b - https://a",
+      "1D____________________w;r10 1-3;d4a81c2b6f90e3d71 5d3fc27f7a8af6ab",
       "1AAAAAAAAAAAAAAAAAAAAAA;mwriting;mnot-on-disk;y;;z", "2AAAAAAAAAAAAAAAAAAAAAA;r1", "1", ";;;",
     ]
   ) { input in
@@ -73,7 +74,7 @@ let attributeParsers: [FuzzedParser] = [
     }
     _ = (released.insert(7), released.insert(8), released.insert(1 << 20))
     for run in runs { released.remove(run.lowerBound + (run.upperBound - run.lowerBound) / 2) }
-    require(ReleasedChunks(released.text) == released, "changes come back")
+    require(ReleasedChunks(released.text) == released.withoutContents, "changes come back")
     released.cut(at: UInt64(Int64.max))
     released.cut(at: 0)
     require(released.isEmpty, "an empty file lacks nothing")

@@ -312,6 +312,45 @@ import Testing
   }
 
   @Test(
+    "Regression: with the upload's record lost, older bytes that a restored server has of a part were taken for the file's",
+    .promises("S72i"), arguments: Restored.allCases)
+  func withoutARecord_theLabelTellsOlderParts(restored: Restored) throws {
+    var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
+    file.snapshot.isPartlyReleased = true
+    file.snapshot.pointer = SessionPointer(
+      chunkBytes: 1000, sessionID: "s", nonce: [1, 2, 3], address: Self.here.address,
+      credentialMark: Self.here.credentialMark)
+    var released = ReleasedChunks(chunkBytes: 1000)
+    for index in 1...3 {
+      let digest = ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64(index) * 1000)
+      #expect(released.insert(index, digest: digest.sha256) == true)
+    }
+    file.snapshot.released = released
+    var records: [ResumeRecord] = []
+    var harness = ScheduleHarness(limits: Self.limits, owner: Self.here)
+    // At the second start there is a record, which was begun from the label alone.
+    for start in 1...2 {
+      harness = ScheduleHarness(limits: Self.limits, records: records, owner: Self.here)
+      harness.handle(file.found)
+      harness.handle(.scanEnded)
+      for attempt in 1...2 {
+        let asked = answer(&harness, file) {
+          $0[2] = restored == .older ? ScheduleHarness.digest(file: file.id, epoch: 9, offset: 2000).sha256 : nil
+        }
+        #expect(asked, "start \(start), try \(attempt)")
+        let status = try #require(harness.status(file.id))
+        #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
+        #expect(harness.commits.isEmpty && !harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
+        harness.apply { $0.retry(file.id, at: $1) }
+      }
+      records = harness.schedule.resumeSnapshot(of: file.id, since: nil).map { [$0.record] } ?? []
+    }
+    // The right copy of the server is restored.
+    answerWithAll(&harness, file)
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test(
     "Regression, found by the simulation (lost-states, seed 5700021005): what was published was said to be held no longer",
     .promises("S72h"), arguments: [true, false])
   func whatIsPublished_andCannotBeShownToBeWhatIsLeftHere_isNamed(hasRecord: Bool) throws {
