@@ -37,8 +37,16 @@ public final class Catalog: Sendable {
     self.path = path
     wasMissing = access(path, F_OK) != 0 && errno == ENOENT
     var state = State(connection: StateConnection(path: path, room: room) { try Self.prepare($0, $1, path) })
-    if wasMissing, Self.standIn(for: path) {
-      state.damage = "the catalog \(quoted(path)) was missing; \(Self.standInWords)"
+    if wasMissing {
+      // The journal of the one that is gone would be applied to what takes its place.
+      if access(path + "-wal", F_OK) == 0 { _ = try Self.moveAside(path) }
+      if Self.standIn(for: path) { state.damage = "the catalog \(quoted(path)) was missing; \(Self.standInWords)" }
+    } else if Self.isEmpty(path) {
+      // To SQLite it is a new one.
+      let aside = try Self.moveAside(path)
+      state.damage =
+        "the catalog \(quoted(path)) was empty; it is kept as \(quoted(aside)), and "
+        + (Self.standIn(for: path) ? Self.standInWords : Self.newOneWords)
     }
     try Self.withUsableFile(&state, path, isInUse: false) { try $0.open(patience: patience) }
     unsaidDamage = Mutex(state.damage)
@@ -306,7 +314,7 @@ extension Catalog {
       let standsIn = !isInUse && state.damage == nil && standIn(for: path)
       state.damage =
         "the catalog \(quoted(path)) was damaged (\(StateDatabase.describe(error))); it is kept as \(quoted(aside)), and "
-        + (standsIn ? standInWords : "a new one was made: files that are still in the spool are uploaded again")
+        + (standsIn ? standInWords : newOneWords)
     }
     do {
       return try body(&state.connection)
@@ -332,9 +340,15 @@ extension Catalog {
     try database.read { try CatalogRows.prepareAll($0) }
   }
 
+  private static let newOneWords = "a new one was made: files that are still in the spool are uploaded again"
   private static let standInWords =
     "its copy for backups stands in for it: what that says was delivered is read and compared, and what was delivered later "
     + "is uploaded again"
+
+  private static func isEmpty(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_size == 0
+  }
 
   static func check(_ database: DatabaseQueue) throws {
     let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }

@@ -267,7 +267,7 @@ import Threads
   }
 
   /// Regression (ID13): everything that had been delivered was sent again, with the copy beside it.
-  @Test(.promises("S45f"), arguments: [nil, Array(repeating: UInt8(7), count: 5000)])
+  @Test(.promises("S45f"), arguments: [nil, [], Array(repeating: UInt8(7), count: 5000)])
   func theCopyStandsIn_andWhatItSaysWasDeliveredIsToBeCompared(damage: [UInt8]?) throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1)])
@@ -286,6 +286,19 @@ import Threads
     restored.close()
     let reopened = try Catalog(path: path)
     #expect(try reopened.loadAll() == [delivered(1)] && reopened.openedDamaged == nil)
+  }
+
+  /// Regression: SQLite applied to the copy what the journal of the lost catalog held.
+  @Test(.promises("S45f")) func theJournalOfALostCatalog_isNotAppliedToItsCopy() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    try catalog.copy(to: StateCopies.path(of: path))
+    try catalog.upsert([delivered(2)])
+    let journal = try folder.read("catalog.sqlite-wal")
+    catalog.close()
+    unlink(path)
+    try folder.write(journal, to: "catalog.sqlite-wal")
+    #expect(try !journal.isEmpty && Catalog(path: path).loadAll().map(\.id) == [delivered(1).id])
   }
 
   @Test(.promises("S45f")) func aCopyThatIsDamagedToo_standsInForNothing() throws {
