@@ -11,6 +11,8 @@ public final class StateRoom: Sendable {
   private struct State {
     /// What the file takes on the disk.
     var heldBytes: Int
+    /// Why it cannot be made at all, whatever space there is: an errno.
+    var failure: Int32?
     /// A thread is making it again.
     var isWanted = false
     /// It is less than it is to be, which has been said.
@@ -70,7 +72,8 @@ public final class StateRoom: Sendable {
       flush()
       grow()
     }
-    if !isWhole, makeSpace(UInt64(bytesMax)) {
+    let lacksSpace = state.withLock { $0.heldBytes < bytesMax && $0.failure == nil }
+    if lacksSpace, makeSpace(UInt64(bytesMax)) {
       flush()
       grow()
     }
@@ -88,19 +91,23 @@ public final class StateRoom: Sendable {
   @discardableResult
   private func grow() -> Bool {
     state.withLock { state in
-      state.heldBytes = Self.take(path, bytesMax: bytesMax)
+      (state.heldBytes, state.failure) = Self.take(path, bytesMax: bytesMax)
       return state.heldBytes >= bytesMax
     }
   }
 
   private func say() {
-    let (held, isNew) = state.withLock { state in
+    let (held, failure, isNew) = state.withLock { state in
       let isShort = state.heldBytes < bytesMax
       defer { state.isShort = isShort }
-      return (state.heldBytes, isShort != state.isShort)
+      return (state.heldBytes, state.failure, isShort != state.isShort)
     }
     guard isNew else { return }
-    if held < bytesMax {
+    if let failure {
+      logger.warning(
+        "the room that is kept for the state cannot be made: move away what lies in its place",
+        metadata: ["path": "\(path)", "reason": "\(String(cString: strerror(failure)))"])
+    } else if held < bytesMax {
       logger.warning(
         "the spool's disk has no space for the room that is kept for the state",
         metadata: ["bytes": "\(held)", "wanted": "\(bytesMax)"])
@@ -117,21 +124,24 @@ public final class StateRoom: Sendable {
     close(descriptor)
   }
 
-  /// Makes the file as large as the disk lets it become; what it takes then.
-  private static func take(_ path: String, bytesMax: Int) -> Int {
+  /// Makes the file as large as the disk lets it become; what it takes then. The errno says why it cannot be made whatever space there is:
+  /// a folder, a link or another user's file stands in its place. Nil where space alone is missing.
+  private static func take(_ path: String, bytesMax: Int) -> (bytes: Int, failure: Int32?) {
     let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { return 0 }
+    guard descriptor >= 0 else { return (0, errno == ENOSPC || errno == EDQUOT ? nil : errno) }
     defer { close(descriptor) }
     var status = stat()
+    guard fstat(descriptor, &status) == 0 else { return (0, errno) }
+    guard status.st_mode & S_IFMT == S_IFREG else { return (0, EEXIST) }
     var bytes = bytesMax
     while bytes >= bytesMax / 8 {
-      guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return 0 }
-      if Int(status.st_blocks) * 512 >= bytes || posix_fallocate(descriptor, 0, bytes) == 0 { return bytes }
+      if fstat(descriptor, &status) == 0, Int(status.st_blocks) * 512 >= bytes { return (bytes, nil) }
+      if posix_fallocate(descriptor, 0, bytes) == 0 { return (bytes, nil) }
       bytes /= 2
     }
     // Less is of no use, and a file that could not become so large may have taken some of it.
     unlink(path)
-    return 0
+    return (0, nil)
   }
 
   private static func bytesMax(on folder: String) -> Int {

@@ -39,12 +39,12 @@ import Testing
     mkdir(folder("room"), 0o700)
     let room = room()
     #expect(!room.isWhole && !room.giveBack())
-    var askedBytes: UInt64 = 0
-    room.restore { bytes in
-      askedBytes = bytes
+    // Regression: all delivered copies went for it, on a disk that was empty.
+    room.restore { _ in
+      Issue.record("space is not what is missing")
       return true
     }
-    #expect(!room.isWhole && askedBytes == UInt64(UploadConstants.stateRoomBytes))
+    #expect(!room.isWhole)
     #expect(folder.names() == ["room"])
   }
 }
