@@ -277,6 +277,10 @@ extension CatalogRows {
     SELECT \(publicationColumns) FROM publication WHERE path = ? AND called IS NOT NULL
     ORDER BY modified_ns DESC LIMIT 1
     """
+  private static let selectTimeOfDelivery = """
+    SELECT modified_ns FROM file WHERE id = ?1 AND COALESCE(receipt_file, id) = ?1 AND receipt_name = ?2 AND merkle_root = ?3
+    AND state IN ('complete', 'evicted') AND modified_ns > ?4
+    """
   static let selectNamesMark = "SELECT value FROM names_mark"
   static let setPath = """
     UPDATE publication SET path = ?1, called = ?2 WHERE name = ?3 AND (path IS NULL OR path = ?1 AND called = x'')
@@ -330,7 +334,9 @@ extension CatalogRows {
     else { return nil }
     var origin = publication.origin ?? PublicationOrigin(path: path, name: path, modifiedNanoseconds: .min)
     // Where the time is not known, nothing is known to be newer.
-    if columns.integer(7) == nil { origin.modifiedNanoseconds = .max }
+    if columns.integer(7) == nil {
+      origin.modifiedNanoseconds = try timeOfDelivery(publication, named: name, database) ?? .max
+    }
     let others = try intents(of: name, database).compactMap(\.publication)
       .filter { !$0.isSameContent(as: publication) }
     let times = others.compactMap(\.origin).filter { $0.path == origin.path }.map(\.modifiedNanoseconds)
@@ -338,6 +344,17 @@ extension CatalogRows {
     return FormerPublication(
       publication: publication, origin: origin, name: name, publishedAtMilliseconds: columns.integer(10) ?? 0,
       isLast: others.isEmpty)
+  }
+
+  /// Of what a server alone has told of the row of its capture says it, as long as that is known as delivered with this content.
+  private static func timeOfDelivery(
+    _ publication: EarlierPublication, named name: String, _ database: Database
+  ) throws -> Int64? {
+    // Of what a copy of the catalog says it is not known.
+    try Row.fetchOne(
+      database.cachedStatement(sql: selectTimeOfDelivery),
+      arguments: [publication.fileID.blob, name, publication.merkleRoot, Int64.min]
+    ).flatMap { Columns($0).integer(0) }
   }
 
   /// The start of the names' record that knew all names here.

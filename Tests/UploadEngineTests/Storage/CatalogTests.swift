@@ -554,6 +554,31 @@ import Threads
     #expect(try catalog.former(at: path, named: "a")?.origin.modifiedNanoseconds == 5)
   }
 
+  /// Found by a life (661654413): a capture that was saved in the place of one of which a server alone had told, and whose mount was killed
+  /// before that was recorded, was held as older.
+  @Test(.promises("S80f")) func ofWhatAServerAloneHasToldOf_theCaptureSaysTheTime_asLongAsItIsDelivered() throws {
+    let catalog = try Catalog(path: path)
+    var entry = delivered(1)
+    let path = RelativePath("a")
+    (entry.path, entry.publishedPaths, entry.modifiedNanoseconds) = (path, [path], 5)
+    entry.receipt?.name = "a"
+    let publication = EarlierPublication(fileID: entry.id, merkleRoot: "aa", sizeBytes: .max, chunkBytes: 8)
+    try catalog.write(
+      [entry], removing: [], publications: .init(published: [.init(name: "a", publication: publication)]))
+    func time() throws -> Int64? {
+      try catalog.former(at: path, named: "a", areNamesPaths: true)?.origin.modifiedNanoseconds
+    }
+    #expect(try time() == 5)
+    // What a copy of the catalog says may have been changed since.
+    entry.modifiedNanoseconds = .min
+    try catalog.upsert([entry])
+    #expect(try time() == .max)
+    entry.modifiedNanoseconds = 5
+    try catalog.upsert([entry])
+    try catalog.markChanged(entry.id)
+    #expect(try time() == .max)
+  }
+
   /// Version 9 knew the length of the chunks from the publication alone.
   @Test func theLengthOfTheChunks_isTakenOver() throws {
     let catalog = try Catalog(path: path)
