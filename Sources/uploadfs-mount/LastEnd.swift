@@ -24,7 +24,9 @@ struct LastEnd: Codable, Hashable {
     guard let text = try? encoder.encode(self) else { return }
     let path = Self.path(in: spool)
     let temporary = "\(path).tmp"
-    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    // What lies there is of a daemon that died while it wrote it, or a link or a pipe.
+    unlink(temporary)
+    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { return }
     let isWritten = [UInt8](text).withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) } == text.count
     // It is read on this run of the machine or never.
@@ -34,7 +36,7 @@ struct LastEnd: Codable, Hashable {
 
   /// Nil where nothing is known, as after a crash.
   static func read(in spool: String, of pid: Int32) -> LastEnd? {
-    guard let text = try? WholeFile.read(path(in: spool), bytesMax: 1 << 20),
+    guard let text = try? WholeFile.readSettings(path(in: spool), bytesMax: 1 << 20),
       let end = try? JSONDecoder().decode(LastEnd.self, from: Data(text)), end.pid == pid
     else { return nil }
     return end

@@ -23,15 +23,18 @@ PLACES = [
     ".uploads/incoming/0", ".uploads/spools", ".uploads/operator", ".development/ca.pem", ".development/chain.pem",
     ".development/key.pem", ".development/token",
 ]
+# What is written before it takes another file's place.
+BEGUN = [".uploads/spools.new", ".development/token.new", ".development/key.pem.new"]
+KINDS = ("flip", "make-folder", "link", "hard-link", "pipe", "give-away")
 # What is there only now and then.
-MADE = {".uploads/incoming/0": b"half", ".uploads/operator": b"no socket"}
+MADE = {".uploads/incoming/0": b"half", ".uploads/operator": b"no socket", **dict.fromkeys(BEGUN, b"half of it")}
 # One place for each way.
 NAMED = [
     ("cut", ".uploads/sessions/ID/journal"), ("empty", ".uploads/sessions/ID/journal"), ("zero", ".uploads/receipts/1.journal"),
     ("flip", ".development/key.pem"), ("delete", ".uploads/sessions/ID/journal"), ("make-folder", ".uploads/lock"),
     ("link", ".uploads/sessions/ID/data"), ("hard-link", ".uploads/sessions/ID/data"), ("pipe", ".development/token"),
     ("give-away", ".uploads/sessions/ID/data"), ("delete", ".uploads/sessions/ID/data"), ("flip", ".uploads/spools"),
-    ("make-folder", ".uploads/operator"),
+    ("make-folder", ".uploads/operator"), ("pipe", ".uploads/spools.new"),
 ]
 # What a receiver for others is given.
 GIVEN = ["tokens", "certificate", "key"]
@@ -42,7 +45,8 @@ WHILE_IT_RUNS = [("cut", "data"), ("flip", "data"), ("link", "data"), ("pipe", "
 def pytest_generate_tests(metafunc):
     everything = metafunc.config.getoption("--fresh")
     if metafunc.function is test_a_damaged_root_loses_nothing_that_was_delivered:
-        cases = [(way, place) for place in PLACES for way in WAYS] if everything else NAMED
+        begun = [(way, place) for place in BEGUN for way in KINDS]
+        cases = [(way, place) for place in PLACES for way in WAYS] + begun if everything else NAMED
         # With another authority than that of the certificate a client refuses every server.
         cases = [case for case in cases if case != ("flip", ".development/ca.pem")]
     elif metafunc.function is test_a_session_that_is_damaged_while_it_is_open_is_not_published:
@@ -84,7 +88,8 @@ class Root:
         client = ProtocolClient(self.receiver)
         self.session.client = client
         for _ in range(4):
-            answer = client.request("GET", f"/v1/uploads/{self.session.id}")
+            # The spool's next start, which is something new to remember.
+            answer = client.request("GET", f"/v1/uploads/{self.session.id}", {"X-Spool": f"{'a' * 32}-8-{'c' * 32}"})
             if answer.problem == "internal":
                 continue
             if answer.status != 200:
@@ -153,6 +158,10 @@ def test_a_damaged_root_loses_nothing_that_was_delivered(new_receiver, folder, w
             assert outcome == "not-found" and (way, place) == ("make-folder", ".uploads/sessions/ID/journal"), (outcome, log)
         if place.endswith("journal") and way != "give-away":
             assert (root.session_folder / "data").read_bytes() == data
+    if place == ".uploads/spools.new" and way != "make-folder":
+        # What the receiver learns of a spool comes to the disk all the same, at the latest when it ends.
+        receiver.stop()
+        assert "what is known of spools is not on the disk" not in receiver.program.log[size:]
     if before is not None:
         assert elsewhere.read_bytes() == before
 

@@ -24,6 +24,17 @@ PLACES = [
     ".state/catalog.sqlite-wal", ".state/catalog.sqlite-shm", ".state/catalog.backup.sqlite", ".state/names.sqlite",
     ".state/names.sqlite-wal", ".state/names.backup.sqlite", ".state/resume/ID", ".state/resume/ID.tmp",
 ]
+# What an orderly end leaves, where it has ended so.
+ENDED = [
+    ".spool", ".state/lock", ".state/master.key", ".state/spool", ".state/marks", ".state/catalog.sqlite", ".state/catalog.backup.sqlite",
+    ".state/names.sqlite", ".state/names.backup.sqlite", ".state/resume/ID", ".state/last-end.json",
+]
+# What is written before it takes another file's place: left over it has no meaning, and is in nothing's way.
+BEGUN = [
+    ".spool.new", ".state/marks.new", ".state/master.key.tmp", ".state/spool.tmp", ".state/catalog.sqlite.tmp",
+    ".state/catalog.backup.sqlite.tmp", ".state/names.backup.sqlite.tmp", ".state/last-end.json.tmp",
+]
+KINDS = ("flip", "make-folder", "link", "hard-link", "pipe", "give-away")
 # SQLite follows links.
 DATABASES = [place for place in PLACES if "sqlite" in place]
 ADVICE = re.compile("take it away|move it away|moved away|choose another spool|mount as that user|have to be the daemon's")
@@ -32,7 +43,9 @@ NAMED = [
     ("cut", ".state/catalog.sqlite-wal"), ("empty", ".state/master.key"), ("zero", ".state/names.sqlite"), ("flip", ".state/resume/ID"),
     ("delete", ".state/spool"), ("make-folder", ".state/catalog.sqlite"), ("link", ".state/lock"), ("hard-link", ".state/marks"),
     ("pipe", ".spool"), ("give-away", ".state/catalog.sqlite"), ("delete", ".state/catalog.sqlite"), ("zero", ".state/master.key"),
+    ("link", ".spool.new"),
 ]
+ENDED_NAMED = [("zero", ".state/catalog.sqlite"), ("pipe", ".state/last-end.json"), ("pipe", ".state/last-end.json.tmp")]
 
 
 # What is lost with some of it is said, in words like these.
@@ -53,19 +66,30 @@ def pytest_generate_tests(metafunc):
     everything = metafunc.config.getoption("--fresh")
     if metafunc.function is test_a_damaged_label_costs_no_capture:
         return metafunc.parametrize("way", LABELS if everything else ["flip"])
-    metafunc.parametrize("way, place", [(way, place) for place in PLACES for way in WAYS] if everything else NAMED)
+    begun = [(way, place) for place in BEGUN for way in KINDS]
+    if metafunc.function is test_a_damaged_state_of_a_mount_that_has_ended_costs_no_capture:
+        named, places = ENDED_NAMED, ENDED
+    else:
+        named, places = NAMED, PLACES
+    metafunc.parametrize("way, place", [(way, place) for place in places for way in WAYS] + begun if everything else named)
 
 
 class Damaged(Moved):
-    """A spool with a capture in each state, of which one has a number, whose mount was killed."""
+    """A spool with a capture in each state, of which one has a number, whose mount was killed, or has ended with what is left to do."""
 
-    def __init__(self, new_mount, receiver, folder, spool):
+    def __init__(self, new_mount, receiver, folder, spool, ends=False):
+        self.ends = ends
         super().__init__(new_mount, receiver, folder, spool, "--rule", "named/** name={seq:3}.{ext}")
 
     def deliver_first(self, mount):
         (mount.root / "named").mkdir()
         (mount.root / "named" / "a.jpg").write_bytes(b"the first")
         assert mount.wait_for("named/a.jpg", "complete")["published_name"] == "001.jpg"
+
+    def end(self, mount):
+        if not self.ends:
+            return mount.kill()
+        mount.stop_at_once()
 
     def target(self, place):
         record = next(iter((self.mount.spool / ".state" / "resume").iterdir()))
@@ -77,12 +101,13 @@ class Damaged(Moved):
 
     def start(self, target):
         """Starts the mount, after what it asks for was done."""
+        size = len(self.mount.program.log)
         try:
             return self.mount.start()
         except AssertionError:
             program = self.mount.program
             assert not program.is_running, "it hangs"
-            said = [line for line in program.log.splitlines() if line.startswith("uploadfs-mount: ")]
+            said = [line for line in program.log[size:].splitlines() if line.startswith("uploadfs-mount: ")]
             assert program.wait(SOON) == 13 and len(said) == 1, program.describe()
             assert ADVICE.search(said[0]), said
         shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
@@ -104,7 +129,17 @@ class Damaged(Moved):
 @pytest.mark.promises("S35a")
 def test_a_damaged_state_costs_no_capture(new_mount, receiver, folder, tmpfs, way, place):
     """Regression (ID15): refusals without a word of what to do."""
-    damaged = Damaged(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    check(Damaged(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool"), way, place)
+
+
+@pytest.mark.promises("S35a")
+def test_a_damaged_state_of_a_mount_that_has_ended_costs_no_capture(new_mount, receiver, folder, tmpfs, way, place):
+    """Regression: a pipe in the place where the next mount says how it ends held up its end for ever."""
+    damaged = Damaged(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool", ends=True)
+    check(damaged, way, place)
+
+
+def check(damaged, way, place):
     mount, target = damaged.mount, damaged.target(place)
     elsewhere = mount.spool.parent / "elsewhere"
     WAYS[way](target, elsewhere)
@@ -118,8 +153,10 @@ def test_a_damaged_state_costs_no_capture(new_mount, receiver, folder, tmpfs, wa
     damaged.check_nothing_is_wrong()
     words = SAID.get((way, place), "")
     wait_until(lambda: words in mount.program.log, f"the log says what was lost ({words})")
+    if damaged.ends:
+        assert mount.stop() == 18, mount.program.describe()
     # A hard link is the same file.
-    if before is not None and way != "hard-link" and place not in DATABASES:
+    if before is not None and (way != "hard-link" or place in BEGUN) and place not in DATABASES:
         assert elsewhere.read_bytes() == before
 
 

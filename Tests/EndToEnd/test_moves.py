@@ -77,7 +77,7 @@ class Moved:
             mount.readings(name, lambda status: status["local_durability"] == "on-disk")
         # Some seconds later the catalog says so, too (S79j).
         wait_until(lambda: not unproven_rows(spool, CLOSED), lambda: f"{unproven_rows(spool, CLOSED)} are not known to be on the disk")
-        mount.kill()
+        self.end(mount)
         with contextlib.suppress(OSError):
             os.close(self.half)
         receiver.start()
@@ -88,6 +88,9 @@ class Moved:
 
     def leave_more(self, mount):
         """What else lies there when the receiver is away."""
+
+    def end(self, mount):
+        mount.kill()
 
     def move(self, way):
         target = self.folder / "moved"

@@ -111,8 +111,8 @@ import Testing
     defer { close(reader) }
     #expect(failure { try record.keep(.unfinished, of: 1, durably: true) } == EINVAL)
     #expect(mkdir(folder.path + "/marks.new", 0o700) == 0)
-    #expect(failure { try record.keep(.unfinished, of: 1, durably: true) } == EISDIR, "as long as it is not durable")
-    #expect(failure { try record.synchronize() } == EISDIR)
+    #expect(failure { try record.keep(.unfinished, of: 1, durably: true) } == EEXIST, "as long as it is not durable")
+    #expect(failure { try record.synchronize() } == EEXIST)
     #expect(rmdir(folder.path + "/marks.new") == 0)
     try record.keep(.unfinished, of: 1, durably: true)
     #expect(try Self.opened(folder).mark(of: 1) == .unfinished)

@@ -214,7 +214,9 @@ final class MarkRecord: Sendable {
   }
 
   private func replace(by bytes: [UInt8]) throws(SystemError) -> FileDescriptor {
-    let flags = O_WRONLY | O_APPEND | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
+    let flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
+    // What lies there is of a daemon that died, or no file.
+    unlinkat(directory.number, Self.temporaryName, 0)
     let number = try check(uploadfs_openat(directory.number, Self.temporaryName, flags, 0o600))
     let file = FileDescriptor(owning: number, isReadable: false, isWritable: true)
     try Self.write(bytes, to: file)

@@ -49,7 +49,9 @@ struct SpoolStamp: Hashable, Sendable {
 
   /// Says that this is a spool, and that it lies here. The file is made anew, because it names itself.
   static func put(in spool: FileDescriptor, captures: FileDescriptor) throws(SystemError) {
-    let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
+    let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
+    // What lies there is of a start that was broken off, or no file.
+    unlinkat(spool.number, temporaryName, 0)
     let number = try check(uploadfs_openat(spool.number, temporaryName, flags, 0o600))
     let file = FileDescriptor(owning: number, isReadable: false, isWritable: true)
     // Where there are no attributes none can be lost.

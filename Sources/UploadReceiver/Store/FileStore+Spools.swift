@@ -41,7 +41,9 @@ extension FileStore {
     try requireState()
     let bytes = JournalFraming.bytes(of: spools.map { JournalRecord.spool($0).bytes })
     let fresh = "\(FileStore.spools).new"
-    let file = try FileDescriptor.openOwn(fresh, in: state, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600)
+    // What lies there is of a receiver that died, or no file.
+    unlinkat(state.raw, fresh, 0)
+    let file = try FileDescriptor.openOwn(fresh, in: state, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
     try FileStore.write(bytes, to: file, at: 0)
     try beforeSync(.spools)
     try file.sync()
