@@ -59,6 +59,7 @@ extension FileUpload {
     publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
     // Versions before did not record it.
     completedAt = entry.completedAtMilliseconds ?? entry.receipt?.publishedAtMilliseconds
+    keptSince = nil
   }
 }
 

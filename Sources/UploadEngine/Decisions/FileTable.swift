@@ -97,7 +97,7 @@ struct FileTable: Sendable {
   }
 
   /// Files that nobody has open and whose local copy is not needed any more, oldest delivery first; those that were delivered
-  /// by then. Takes time for each of these only.
+  /// by then, as ``FileUpload/deliveredAt`` counts. Takes time for each of these only.
   mutating func oldestDelivered(countMax: Int, by time: Int64 = .max) -> [FileUpload] {
     var found: [FileUpload] = []
     var kept: OrderedDictionary<FileID, Int64> = [:]
@@ -106,7 +106,7 @@ struct FileTable: Sendable {
       guard let file = entries[first.value]?.file, Standing.evictionOrder(file) == first.key,
         kept.updateValue(first.key, forKey: first.value) == nil
       else { continue }
-      if !file.isOpen, file.completedAt ?? 0 <= time { found.append(file) }
+      if !file.isOpen, file.deliveredAt <= time { found.append(file) }
     }
     for (id, time) in kept { delivered.insert(id, at: time) }
     return found
@@ -152,7 +152,7 @@ struct FileTable: Sendable {
     /// copy that may lack something since, as after a power cut, comes before all others.
     static func evictionOrder(_ file: FileUpload) -> Int64? {
       guard file.phase == .complete, file.isLocal, file.isShown else { return nil }
-      let time = file.completedAt ?? 0
+      let time = file.deliveredAt
       return file.snapshot.interruption == nil ? time : .min / 2 &+ time / 2
     }
   }

@@ -91,6 +91,8 @@ struct FileUpload: Sendable {
   var openedAt: Int64?
   var closedAt: Int64?
   var completedAt: Int64?
+  /// The same by ``SteadyClock``; nil where an earlier run has delivered it.
+  var keptSince: Int64?
   var isLocal = true
   /// An earlier run may have been sending the present content when it ended, and something may still come of that.
   var isOfEarlierRun = false
@@ -255,6 +257,9 @@ struct FileUpload: Sendable {
   static func wholeTransfer(of sizeBytes: UInt64) -> ChunkTransfer {
     ChunkTransfer(plan: ChunkPlan(sizeBytes: sizeBytes, chunkBytes: max(1, Int(clamping: sizeBytes))))
   }
+
+  /// When it was delivered, for what is counted from then.
+  var deliveredAt: Int64 { keptSince ?? completedAt ?? 0 }
 
   /// A publication that is not of the present content in the present session.
   func isOutdated(_ publishing: Publishing) -> Bool {

@@ -113,6 +113,7 @@ extension UploadSchedule {
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
     file.completedAt = nil
+    file.keptSince = nil
     file.lastFailure = nil
     file.writeFailure = nil
     file.attempts = 0

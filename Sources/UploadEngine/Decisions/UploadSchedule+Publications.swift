@@ -116,7 +116,10 @@ extension UploadSchedule {
     file.progress.setbacks = Setbacks()
     file.needsNewConnection = false
     // Recorded with the receipt.
-    file.completedAt = file.completedAt ?? now.wallMilliseconds
+    if file.completedAt == nil {
+      file.completedAt = now.wallMilliseconds
+      file.keptSince = steadyClock.milliseconds(at: now)
+    }
     file.phase = .finishing
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))

@@ -248,7 +248,7 @@ extension UploadSchedule {
   /// Delivered files whose local copy has been kept long enough; at most so many at once.
   public mutating func expired(at now: Moment, countMax: Int = 256) -> [EvictionCandidate] {
     guard let keep = limits.keepDelivered else { return [] }
-    let before = now.wallMilliseconds &- keep.wholeNanoseconds / 1_000_000
+    let before = steadyClock.milliseconds(at: now) &- keep.wholeNanoseconds / 1_000_000
     return files.oldestDelivered(countMax: countMax, by: before)
       .map { EvictionCandidate($0.snapshot) }
   }

@@ -103,6 +103,7 @@ extension UploadSchedule {
     file.receipt = nil
     file.publishedPaths = []
     file.completedAt = nil
+    file.keptSince = nil
     file.attempts = 0
     file.progress = FileUpload.Progress()
     // A user has had it published under a temporary name.

@@ -203,6 +203,7 @@ public struct UploadSchedule: Sendable {
   var random: any RandomNumberGenerator & Sendable
 
   var files = FileTable()
+  var steadyClock = SteadyClock()
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: LookupTable<FileID, CatalogEntry> = [:]
   var inheritedRecords: LookupTable<FileID, ResumeRecord> = [:]

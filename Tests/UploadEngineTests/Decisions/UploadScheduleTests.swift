@@ -1163,6 +1163,27 @@ import Testing
     #expect(harness.schedule.expired(at: harness.now).map(\.id.low) == [2])
   }
 
+  @Test(
+    "Regression (MC15): copies to be kept for an hour were gone at once when the clock was set",
+    arguments: [7200, -7200])
+  func clockThatIsSet_makesNoCopyOlder(seconds: Int64) {
+    var limits = ScheduleHarness.standardLimits
+    limits.keepDelivered = .seconds(3600)
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    harness.write(ImaginaryFile(1, "before", size: 10))
+    harness.succeed()
+    harness.now.wallMilliseconds += seconds * 1000
+    harness.write(ImaginaryFile(2, "after", size: 10))
+    harness.succeed()
+    #expect(harness.schedule.expired(at: harness.now).isEmpty)
+    harness.advance(by: .seconds(3500))
+    #expect(harness.schedule.expired(at: harness.now).isEmpty)
+    // The machine sleeps, which is time as well.
+    harness.now.asleep += .seconds(101)
+    #expect(Set(harness.schedule.expired(at: harness.now).map(\.id.low)) == [1, 2])
+  }
+
   @Test func fileThatIsDeliveredAgainAndAgain_isOneCandidate() {
     var harness = scanned()
     for epoch in 1...300 {
