@@ -16,7 +16,7 @@ public struct TemporaryNameRule: Hashable, Sendable {
   public static let standard = TemporaryNameRule(
     suffixes: [
       ".part", ".partial", ".crdownload", ".download", ".tmp", ".temp", ".swp", ".swx", ".swpx", "~", ".aria2",
-      ".aria2__temp", ".wal", "_exiftool_tmp", ".metadata_edit",
+      ".aria2__temp", ".lftp-pget-status", ".wal", "_exiftool_tmp", ".metadata_edit",
     ],
     recognisesDrawnNames: true)
 

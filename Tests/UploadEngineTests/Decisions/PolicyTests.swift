@@ -116,7 +116,8 @@ import Testing
 @Suite struct TemporaryNameRuleTests {
   @Test(arguments: [
     "a.part", "a.mov.crdownload", "x.tmp", "X.TMP", "notes.txt~", ".scan.mov.Ab3dEf", ".notes.swp", ".notes.swpx",
-    ".a.b.c.x1y2z3", "a.c.oAb3dE9", "a.o9zZ9z9", "film.mkv.aria2", "film.aria2__temp", "table.duckdb.wal", "ziAb3dEf",
+    ".a.b.c.x1y2z3", "a.c.oAb3dE9", "a.o9zZ9z9", "film.mkv.aria2", "film.aria2__temp", "film.mkv.lftp-pget-status",
+    "table.duckdb.wal", "ziAb3dEf",
     "XXq9Zr1a", "stPk3mno", "settings.json.A1B2C3", "notes.7XK2PQ",
     // Regression (FS41): what tools of photographs, music and measurements write for a moment was published, and stayed.
     "IMG_0001.JPG_exiftool_tmp", "song.flac.metadata_edit", "power.rrdk3Zf9Q", "tmpfileAb3dEf", "tmp_obj_7nQ2xZ",
