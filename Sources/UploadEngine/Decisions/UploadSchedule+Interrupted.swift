@@ -16,6 +16,7 @@ public enum SpoolOrder: Hashable, Sendable {
 extension UploadSchedule {
   /// Takes what has come up, in order. At most two for each file between two looks.
   public mutating func takeSpoolOrders() -> [SpoolOrder] {
+    guard !spoolOrders.isEmpty else { return [] }
     defer { spoolOrders.removeAll() }
     return spoolOrders.filter { order in
       // It may have got another name meanwhile, which is to be delivered, too.

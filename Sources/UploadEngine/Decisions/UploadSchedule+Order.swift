@@ -48,15 +48,21 @@ extension UploadSchedule {
   }
 
   func publications(of order: SendOrder, _ purpose: Purpose) -> [Publication] {
+    // Loops and no closures: those would have a copy of the schedule with each request.
     switch order {
     case .commit(let commit):
-      guard let file = purpose.file.flatMap({ files.entry($0)?.file }) else { return [] }
+      guard let id = purpose.file, let file = files.entry(id)?.file else { return [] }
       return [Publication(path: commit.path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: 0)]
     case .wholeFile(let whole): return [publication(of: whole)]
-    case .bundle(let members): return members.map(publication)
+    case .bundle(let members):
+      var publications: [Publication] = []
+      for member in members { publications.append(publication(of: member)) }
+      return publications
     case .chunk(_, let index, _, _, _):
-      guard let file = purpose.file.flatMap({ files.entry($0)?.file }) else { return [] }
-      return publication(ofChunk: index, of: file).map { [$0] } ?? []
+      guard let id = purpose.file, let file = files.entry(id)?.file,
+        let publication = publication(ofChunk: index, of: file)
+      else { return [] }
+      return [publication]
     case .prewarm, .openSession, .querySession, .secureSession, .run, .zeros, .abort: return []
     }
   }

@@ -52,9 +52,8 @@ extension UploadSchedule {
 
   mutating func sendControl(_ id: FileID, at now: Moment) {
     guard controlRequests < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
-      entry.file.phase == .ready,
-      !entry.file.isWholeFile, let state = entry.file.session?.state, state.wantsRequest,
-      !state.isKnown || entry.file.transfer.map({ mayCommit($0) }) ?? false
+      entry.file.phase == .ready, !entry.file.isWholeFile, let state = entry.file.session?.state,
+      wantsRequest(entry.file, state)
     else { return }
     var file = entry.file
     switch state {
@@ -72,6 +71,14 @@ extension UploadSchedule {
     case .opening, .querying: return
     }
     files[id] = file
+  }
+
+  /// Without a closure, which would have a copy of the schedule at each event.
+  private func wantsRequest(_ file: FileUpload, _ state: UploadSession.State) -> Bool {
+    guard state.wantsRequest else { return false }
+    guard state.isKnown else { return true }
+    guard let transfer = file.transfer else { return false }
+    return mayCommit(transfer)
   }
 
   mutating func openSession(_ file: inout FileUpload, at now: Moment) {

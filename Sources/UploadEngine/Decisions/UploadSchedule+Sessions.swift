@@ -149,9 +149,10 @@ extension UploadSchedule {
   func openingPath(of file: FileUpload) -> RelativePath? {
     guard abilities.bindsNameAtOpening else { return file.path }
     if let path = file.nextPath(limits) { return path }
-    return file.snapshot.names.lazy.compactMap { path in
-      limits.temporaryNames.finalName(of: path.lastComponent).map { path.parent.appending($0) }
-    }.first
+    for path in file.snapshot.names {
+      if let name = limits.temporaryNames.finalName(of: path.lastComponent) { return path.parent.appending(name) }
+    }
+    return nil
   }
 
   /// The session publishes under a name that the file is not, or no longer, to be published under.

@@ -44,13 +44,22 @@ extension UploadSchedule {
   /// Sends those whose bytes are there.
   mutating func sendSmallFiles(at now: Moment) {
     if smallReady.isEmpty { smallReadySince = nil } else { smallReadySince = smallReadySince ?? now.monotonic }
-    if gate != .open { smallReady = smallReady.sorted { trialOrder(of: $0) < trialOrder(of: $1) } }
+    if gate != .open, maySend(at: now) { orderForATrial() }
     while !smallReady.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
       let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1, at: now)
       smallReadySince = smallReady.isEmpty ? nil : now.monotonic
       guard !turns.isEmpty else { return }
       sendWholeFiles(turns, at: now)
     }
+  }
+
+  /// Those come first that a trial takes first. The keys are taken out beforehand: a closure would have a copy of the schedule.
+  private mutating func orderForATrial() {
+    var keyed: [(order: UInt64, id: FileID)] = []
+    keyed.reserveCapacity(smallReady.count)
+    for id in smallReady { keyed.append((trialOrder(of: id), id)) }
+    keyed.sort { $0.order < $1.order }
+    smallReady = keyed.map(\.id)
   }
 
   /// Small files have waited for company for long enough; while they have not, it is seen to that they will. However many
