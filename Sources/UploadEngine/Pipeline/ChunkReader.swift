@@ -7,7 +7,8 @@ import Threads
 /// Reads and hashes chunks, one or two at a time; each worker has its own.
 ///
 /// One pass over the bytes: a block is read into its place, hashed while it is in the cache, and sampled for compression. That is done
-/// by a lowered thread, if there is one; what the filesystem is asked before and after takes its locks, and stays on the caller's.
+/// by a lowered thread, if there is one, unless it is little; what the filesystem is asked before and after takes its locks, and stays on
+/// the caller's.
 struct ChunkReader {
   private let contents: any FileContents
   private let io: HybridIOEngine
@@ -19,6 +20,8 @@ struct ChunkReader {
 
   /// A file whose times change while it is read is read again; after this many times its change is reported.
   private static let passesMax = 3
+  /// So little is hashed in less time than it takes to wake another thread, and this one again.
+  private static let bytesInPlaceMax = 64 << 10
 
   /// Without a thread for the pass it is made on the caller's.
   init(
@@ -43,7 +46,7 @@ struct ChunkReader {
       do throws(ChunkPass.Failure) {
         var attempt = begin(job, scratch.0)
         defer { attempt.end(io) }
-        let digest = computed {
+        let digest = computed(job.byteCount) {
           var hasher = ChunkHasher(blockBytes: UploadConstants.hashBlockBytes)
           while let block = attempt.nextBlock(compressor) { hasher.update(block) }
           return hasher.finalize()
@@ -67,7 +70,7 @@ struct ChunkReader {
       attempts.1.end(io)
     }
     let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-    let digests = computed {
+    let digests = computed(first.byteCount + second.byteCount) {
       var hashers = ChunkHasherPair()
       while true {
         let blocks = (attempts.0.nextBlock(compressor), attempts.1.nextBlock(compressor))
@@ -79,8 +82,8 @@ struct ChunkReader {
     return (finish(first, attempts.0, digests.first), finish(second, attempts.1, digests.second))
   }
 
-  private func computed<Result>(_ body: () -> Result) -> Result {
-    guard let computing else { return body() }
+  private func computed<Result>(_ byteCount: Int, _ body: () -> Result) -> Result {
+    guard let computing, byteCount > Self.bytesInPlaceMax else { return body() }
     return computing.run(body)
   }
 
