@@ -216,6 +216,27 @@ import UploadEngine
     #expect(try WireJSON.decode(CommitRequest.self, from: first).ifExists == .fail)
   }
 
+  /// Regression: of what versions before had published in chunks, a later content got a number.
+  @Test(.promises("P38", "DE138a")) func whereTheSizeOfChunksIsNotKnown_theUsualOnesAreNamed() throws {
+    let destination = try Fixture.destination { $0.wholeFileBytesMax = 256 << 10 }
+    func sizes(of sizeBytes: UInt64) throws -> [UInt32?] {
+      var commit = Fixture.commit()
+      let earlier = EarlierPublication(
+        fileID: Fixture.fileID, merkleRoot: Hex.encode(sha256([4])), sizeBytes: sizeBytes, chunkBytes: nil)
+      commit.right = NameRight(ifExists: .number, replaces: Array(repeating: earlier, count: 6))
+      let body = destination.request(for: .commit(commit)).content
+      let claims = try #require(WireJSON.decode(CommitRequest.self, from: body).ownership?.replaces)
+      #expect(claims.count <= 8)
+      return claims.prefix(2).map(\.chunkBytes)
+    }
+    #expect(try sizes(of: 700_000) == [256 << 10, 700_000])
+    #expect(try sizes(of: 100 << 20) == [256 << 10, 4 << 20])
+    // More chunks than a file may have.
+    #expect(try sizes(of: 300 << 30) == [4 << 20, 4 << 20])
+    #expect(try sizes(of: 1 << 50) == [nil, nil])
+    #expect(try sizes(of: 0) == [1, 1])
+  }
+
   @Test(.promises("P52")) func abort_isADelete() throws {
     let request = try Fixture.destination().request(for: .abort(SessionIdentity(id: "x", nonce: [])))
     #expect(request.method == .delete)

@@ -50,6 +50,13 @@ def test_a_spool_and_a_root_of_another_version_are_gone_on_with(recorded, folder
     assert stored <= HALF_CHUNKS - HALF_STORED + 4, "what was acknowledged is not sent again"
     assert mount.status(CUT)["state"] == "interrupted" and not (receiver.files / CUT).exists()
     assert (mount.root / CUT).read_bytes() == content(CUT, 2 * CHUNK), "it can be read and rescued"
+    # What the other version published is this spool's own: a later content takes its place, and what is recorded there as well.
+    (mount.root / "delivered.mov").write_bytes(content("later", 800_000))
+    (mount.root / "day 1" / "small.txt").unlink()
+    (mount.root / "day 1" / "small.txt").write_bytes(b"recorded anew")
+    for name, size in {"delivered.mov": 800_000, "day 1/small.txt": None}.items():
+        assert mount.wait_for(name, "complete").get("published_name", name) == name
+        assert (receiver.files / name).read_bytes() == (content("later", size) if size else b"recorded anew")
     # The numbers that a template gives go on.
     versions.write(mount, "named/b.jpg", 500)
     assert mount.wait_for("named/b.jpg", "complete")["published_name"] == "002-b.jpg"

@@ -168,17 +168,30 @@ extension ChunkProtocolDestination {
       case .refuse: .refuse
       case .replace: .replace
       }
-    return NameOwnership(ifTaken: taken, replaces: right.replaces.compactMap(claim), publishedAs: right.publishedAs)
+    let claims = right.replaces.flatMap(claims).prefix(NameOwnership.replacesMax)
+    return NameOwnership(ifTaken: taken, replaces: Array(claims), publishedAs: right.publishedAs)
   }
 
-  private func claim(_ publication: EarlierPublication) -> PublicationClaim? {
-    guard let root = Hex.decode(publication.merkleRoot), root.count == ProtocolLimits.digestBytes else { return nil }
-    // Earlier versions did not record the size of the chunks; a file of one chunk has its own.
-    let isOneChunk = publication.sizeBytes <= UInt64(UploadConstants.chunkBytesDefault)
-    let chunkBytes = publication.chunkBytes ?? (isOneChunk ? max(1, Int(clamping: publication.sizeBytes)) : nil)
-    return PublicationClaim(
-      fileID: publication.fileID.description, merkleRoot: root, sizeBytes: publication.sizeBytes,
-      chunkBytes: chunkBytes.flatMap { UInt32(exactly: $0) })
+  /// With each size that the chunks may have had.
+  private func claims(_ publication: EarlierPublication) -> [PublicationClaim] {
+    guard let root = Hex.decode(publication.merkleRoot), root.count == ProtocolLimits.digestBytes else { return [] }
+    let sizes = publication.chunkBytes.map { [$0] } ?? chunkSizesOfEarlierVersions(publication.sizeBytes)
+    return (sizes.isEmpty ? [nil] : sizes.map { UInt32(exactly: $0) }).map { chunkBytes in
+      PublicationClaim(
+        fileID: publication.fileID.description, merkleRoot: root, sizeBytes: publication.sizeBytes,
+        chunkBytes: chunkBytes)
+    }
+  }
+
+  /// They did not record it: the size that is set, or the usual one. A file of one chunk has its own.
+  private func chunkSizesOfEarlierVersions(_ sizeBytes: UInt64) -> [Int] {
+    var sizes: [Int] = []
+    for set in [options.wholeFileBytesMax, UploadConstants.chunkBytesDefault] where set > 0 {
+      let chunkBytes = max(1, Int(clamping: min(UInt64(set), sizeBytes)))
+      let isPossible = sizeBytes / UInt64(chunkBytes) < UInt64(ProtocolLimits.chunkCountMax)
+      if isPossible, !sizes.contains(chunkBytes) { sizes.append(chunkBytes) }
+    }
+    return sizes
   }
 
   private func wholeFileFields(_ sending: WholeFileSending) -> [(name: String, value: String)] {
