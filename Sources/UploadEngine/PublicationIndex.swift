@@ -119,7 +119,6 @@ package final class PublicationIndex: Sendable {
   package func right(
     to name: String, for claimant: Claimant, _ ifExists: FileSettings.IfExists
   ) throws(StorageError) -> NameRight {
-    guard ifExists != .replace else { return NameRight(ifExists: .replace) }
     let key = Name(name.utf8)
     learnEarlierNames()
     guard mayBeKnown(key) else { return NameRight(ifExists: ifExists) }
@@ -127,9 +126,12 @@ package final class PublicationIndex: Sendable {
       (state.unsaved[key], state.asked[key] ?? [], state.open(key))
     }
     // What is noted is known without the catalog.
-    let recorded = try recorded(name, noted == nil ? ifExists : .number)
+    let recorded = try recorded(name, noted == nil && ifExists == .refuse ? .refuse : .number)
     let last = noted?.publication ?? recorded.last(afterAsking: asked)?.publication
     let intents = recorded.intents.filter { $0.number > noted?.intent?.number ?? 0 }.map(\.publication)
+    let own = last.flatMap { claimant.follows($0) ? $0 : nil }
+    // Whatever has the name gives way, but what has been chosen for the path before stays.
+    guard ifExists != .replace else { return NameRight(ifExists: .replace, publishedAs: own?.publishedAs) }
     var replaces: [EarlierPublication] = []
     for publication in [last].compactMap(\.self) + asked.reversed() + others.reversed() + intents.reversed()
     where replaces.count < Self.publicationsMax && claimant.follows(publication)
@@ -137,7 +139,6 @@ package final class PublicationIndex: Sendable {
     {
       replaces.append(publication)
     }
-    let own = last.flatMap { claimant.follows($0) ? $0 : nil }
     return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: own?.publishedAs)
   }
 

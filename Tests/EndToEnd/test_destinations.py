@@ -118,6 +118,31 @@ def test_s75_one_destination_that_is_away_holds_up_no_other_one(mount, receiver,
     assert archive.published() == {"a.mov": 6_000_000}
 
 
+@pytest.mark.promises("DE138b", "DE138c", "DE138d")
+def test_each_destination_says_for_itself_what_becomes_of_a_name_that_is_taken(new_mount, receiver, archive):
+    """And each has a published name of its own, which stays."""
+    for place in (receiver, archive):
+        for name in ("a.mov", "b.mov"):
+            (place.files / name).write_bytes(b"of another program")
+    mount = new_mount(
+        receiver, *further("archive", archive, "if-exists=refuse"), "--rule", "*.mov to=main,archive", "--rule", "b.mov if-exists=replace")
+    for content in (b"one", b"another one"):
+        (mount.root / "a.mov").write_bytes(content)
+        wait_until(
+            lambda: {part["name"]: part["state"] for part in mount.status("a.mov")["destinations"]} == {
+                "main": "complete", "archive": "failed"}, lambda: str(mount.status("a.mov")))
+        status = mount.status("a.mov")
+        assert status["state"] == "failed" and at(status, "main")["published_name"] == "a-2.mov", status
+        assert at(status, "archive")["last_error"]["code"] == "name-refused", status
+        assert (receiver.files / "a-2.mov").read_bytes() == content
+    (mount.root / "b.mov").write_bytes(b"by rule")
+    status = mount.wait_for("b.mov", "complete")
+    assert {part["name"]: part["published_name"] for part in status["destinations"]} == {"main": "b.mov", "archive": "b.mov"}
+    assert archive.published().keys() == {"a.mov", "b.mov"} and receiver.published().keys() == {"a.mov", "a-2.mov", "b.mov"}
+    for place in (receiver, archive):
+        assert (place.files / "a.mov").read_bytes() == b"of another program" and (place.files / "b.mov").read_bytes() == b"by rule"
+
+
 @pytest.mark.promises("S75b")
 def test_s75_the_local_copy_stays_until_the_last_destination_has_it(new_mount, receiver, archive):
     mount = new_mount(

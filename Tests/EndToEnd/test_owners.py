@@ -46,6 +46,20 @@ def test_two_machines_with_one_folder_keep_all_their_captures(new_receiver, new_
     assert "DSC0001-2.JPG" in second.program.log and "DSC0001-2.JPG" in receiver.program.log
 
 
+@pytest.mark.promises("DE138c")
+def test_a_name_with_a_number_stays_whatever_is_set_later(new_receiver, new_mount):
+    """Regression: with `replace` the next content took the other machine's name."""
+    receiver = new_receiver()
+    first, second = (new_mount(receiver, name=name) for name in ("first", "second"))
+    deliver(first, "a.mov", b"of the first")
+    deliver(second, "a.mov", b"before")
+    assert second.stop() == 0
+    second.options = (*second.options, "--if-exists", "replace")
+    second.start()
+    assert deliver(second, "a.mov", b"after")["published_name"] == "a-2.mov"
+    assert contents(receiver) == {"a.mov": b"of the first", "a-2.mov": b"after"}
+
+
 @pytest.mark.promises("DE138b")
 def test_a_spool_that_lost_its_record_replaces_nothing(new_receiver, new_mount):
     receiver = new_receiver()

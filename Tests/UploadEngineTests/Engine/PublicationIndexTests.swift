@@ -77,6 +77,17 @@ import Testing
     }
   }
 
+  /// Regression: what had got a number took its name from another machine's capture once `replace` was set.
+  @Test(.promises("DE138c"), arguments: [FileSettings.IfExists.number, .refuse, .replace])
+  func theNameThatAPathHasGot_stays_whateverIsSetLater(_ ifExists: FileSettings.IfExists) throws {
+    publish(1, publishedAs: "a-2")
+    for file in [1, 2] as [UInt64] {
+      let claimant = PublicationIndex.Claimant(
+        FileID(high: 1, low: file), at: [RelativePath("a")], isCalledAsItsPath: true)
+      #expect(try index.right(to: "a", for: claimant, ifExists).publishedAs == "a-2")
+    }
+  }
+
   /// Found by the simulation (templates, seed 1024): a capture was recorded at the path, and renamed before it was published.
   @Test(.promises("DE138a")) func whatWasRecordedAtItsPath_replacesIt_alsoUnderItsNextPath() throws {
     publish(1)
