@@ -14,8 +14,8 @@ import Synchronization
 package final class PublicationIndex: Sendable {
   /// What a request is to publish.
   package struct Sent: Sendable {
-    var name: String
-    var publication: EarlierPublication
+    package var name: String
+    package var publication: EarlierPublication
   }
 
   /// A capture that is to be published.
@@ -129,17 +129,44 @@ package final class PublicationIndex: Sendable {
     let recorded = try recorded(name, noted == nil && ifExists == .refuse ? .refuse : .number)
     let last = noted?.publication ?? recorded.last(afterAsking: asked)?.publication
     let intents = recorded.intents.filter { $0.number > noted?.intent?.number ?? 0 }.map(\.publication)
-    let own = last.flatMap { claimant.follows($0) ? $0 : nil }
+    let known = [last].compactMap(\.self) + asked.reversed() + others.reversed() + intents.reversed()
+    // What another capture has published for the path may lie under this one name for another of its paths as well.
+    let isAfterOthers = known.contains { $0.fileID != claimant.file && claimant.follows($0) }
+    let elsewhere = isAfterOthers ? try captures(sharing: last?.publishedAs ?? name, with: name, ifExists) : []
+    let follows = { (publication: EarlierPublication) in
+      claimant.follows(publication) && (publication.fileID == claimant.file || !elsewhere.contains(publication.fileID))
+    }
+    let own = last.flatMap { follows($0) ? $0 : nil }
     // Whatever has the name gives way, but what has been chosen for the path before stays.
     guard ifExists != .replace else { return NameRight(ifExists: .replace, publishedAs: own?.publishedAs) }
     var replaces: [EarlierPublication] = []
-    for publication in [last].compactMap(\.self) + asked.reversed() + others.reversed() + intents.reversed()
-    where replaces.count < Self.publicationsMax && claimant.follows(publication)
+    for publication in known
+    where replaces.count < Self.publicationsMax && follows(publication)
       && !replaces.contains(where: publication.isSame)
     {
       replaces.append(publication)
     }
     return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: own?.publishedAs)
+  }
+
+  /// The captures that have, or may have, the published name of this one's also for a path that is itself called so, or whose number it
+  /// is: one of them is `a.mov` and lies at the server as `a-2.mov`, and has the path `a-2.mov` as well, or had it. A server that is asked for
+  /// what it has there already says that it has it.
+  private func captures(
+    sharing published: String, with name: String, _ ifExists: FileSettings.IfExists
+  ) throws(StorageError) -> LookupSet<FileID> {
+    var captures: LookupSet<FileID> = []
+    for other in [published, NumberedName.unnumbered(published), NumberedName.second(of: name)] {
+      guard let other, !other.utf8.elementsEqual(name.utf8), mayBeKnown(Name(other.utf8)) else { continue }
+      let key = Name(other.utf8)
+      let recorded = try recorded(other, ifExists == .refuse ? .refuse : .number)
+      let (noted, open) = state.withLock { ($0.unsaved[key]?.publication, ($0.asked[key] ?? []) + $0.open(key)) }
+      // Of those of which nothing was heard it is not known under which name they lie.
+      captures.formUnion((open + recorded.intents.map(\.publication)).map(\.fileID))
+      guard let last = noted ?? recorded.last else { continue }
+      if (last.publishedAs ?? other).utf8.elementsEqual(published.utf8) { captures.insert(last.fileID) }
+    }
+    return captures
   }
 
   /// What was published last at one of a file's paths, under the name that this has by itself or under one that a template gave. Blocks.

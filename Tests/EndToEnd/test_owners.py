@@ -46,6 +46,42 @@ def test_two_machines_with_one_folder_keep_all_their_captures(new_receiver, new_
     assert "DSC0001-2.JPG" in second.program.log and "DSC0001-2.JPG" in receiver.program.log
 
 
+def rename_and_record(root):
+    os.rename(root / "a.mov", root / "a-2.mov")
+    return "a.mov"
+
+
+def link_and_replace_the_link(root):
+    os.link(root / "a.mov", root / "a-2.mov")
+    return "a-2.mov"
+
+
+def link_and_replace_the_first_name(root):
+    os.link(root / "a.mov", root / "a-2.mov")
+    return "a.mov"
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("change", [rename_and_record, link_and_replace_the_link, link_and_replace_the_first_name])
+@pytest.mark.promises("DE138a", "R4")
+def test_what_lies_there_under_the_name_of_its_second_path_is_replaced_by_no_other(new_receiver, new_mount, change, kill):
+    """Regression: a capture that had got a number was given that name here as well, and the next one at one of its paths replaced it."""
+    receiver = new_receiver()
+    first, second = (new_mount(receiver, name=name) for name in ("first", "second"))
+    deliver(first, "a.mov", b"of the first")
+    assert deliver(second, "a.mov", b"before")["published_name"] == "a-2.mov"
+    name = change(second.root)
+    second.wait_all()
+    if (second.root / name).exists():
+        (second.root / name).unlink()
+    if kill:
+        second.kill()
+        second.start()
+    deliver(second, name, b"after")
+    second.wait_all()
+    assert {b"of the first", b"before", b"after"} <= set(contents(receiver).values())
+
+
 @pytest.mark.promises("DE138c")
 def test_a_name_with_a_number_stays_whatever_is_set_later(new_receiver, new_mount):
     """Regression: with `replace` the next content took the other machine's name."""

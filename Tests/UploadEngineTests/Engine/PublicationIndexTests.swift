@@ -77,6 +77,45 @@ import Testing
     }
   }
 
+  /// Regression: a capture that lay at the server as `a-2` was renamed to `a-2`, or had a second name of that, and what was recorded at one
+  /// of its paths after it replaced its only publication.
+  @Test(.promises("DE138a"), arguments: [("a", "a-2"), ("a-2", "a")], [false, true])
+  func whatLiesThereForAnotherPathToo_isReplacedByItsOwnCaptureAlone(_ paths: (String, String), isAfterAKill: Bool)
+    throws
+  {
+    for name in [paths.0, paths.1] {
+      let publication = Self.publication(1, publishedAs: name == "a" ? "a-2" : nil, at: name)
+      let request = HTTPRequestID(name == paths.0 ? 1 : 2)
+      index.begins(request, [.init(name: name, publication: Self.publication(1, at: name))])
+      index.ended(request, Self.receipt(of: publication, named: name))
+    }
+    if isAfterAKill { try save() }
+    let index = isAfterAKill ? afterAKill : index
+    for path in ["a", "a-2"] {
+      func right(of file: UInt64) throws -> NameRight {
+        let claimant = PublicationIndex.Claimant(
+          FileID(high: 1, low: file), at: [RelativePath(path)], isCalledAsItsPath: true)
+        return try index.right(to: path, for: claimant, .number)
+      }
+      #expect(try right(of: 2) == NameRight(ifExists: .number), "\(path)")
+      #expect(try right(of: 1).replaces.map(\.fileID) == [FileID(high: 1, low: 1)], "\(path)")
+    }
+  }
+
+  /// A capture that was `a` there, and was renamed to `a-2`, has two publications.
+  @Test(.promises("DE138a")) func whatLiesThereUnderItsOwnNames_givesWayAtEachOfThem() throws {
+    for name in ["a", "a-2"] {
+      let request = HTTPRequestID(name == "a" ? 1 : 2)
+      index.begins(request, [.init(name: name, publication: Self.publication(1, at: name))])
+      index.ended(request, Self.receipt(of: Self.publication(1, at: name), named: name))
+    }
+    for path in ["a", "a-2"] {
+      let claimant = PublicationIndex.Claimant(
+        FileID(high: 1, low: 2), at: [RelativePath(path)], isCalledAsItsPath: true)
+      #expect(try index.right(to: path, for: claimant, .number).replaces.map(\.fileID) == [FileID(high: 1, low: 1)])
+    }
+  }
+
   /// Regression: what had got a number took its name from another machine's capture once `replace` was set.
   @Test(.promises("DE138c"), arguments: [FileSettings.IfExists.number, .refuse, .replace])
   func theNameThatAPathHasGot_stays_whateverIsSetLater(_ ifExists: FileSettings.IfExists) throws {
@@ -86,6 +125,15 @@ import Testing
         FileID(high: 1, low: file), at: [RelativePath("a")], isCalledAsItsPath: true)
       #expect(try index.right(to: "a", for: claimant, ifExists).publishedAs == "a-2")
     }
+  }
+
+  @Test(arguments: [
+    ("a-2.mov", "a.mov"), ("d-3/a-12", "d-3/a"), (".a-2", ".a"), ("a.tar-9.gz", "a.tar.gz"), ("a-2-2.mov", "a-2.mov"),
+    ("a.mov", nil), ("a2.mov", nil), ("a-02.mov", nil), ("a-.mov", nil), ("d-2/a", nil), ("-2", ""), ("2", nil),
+    ("", nil),
+  ])
+  func numbersOfNames_areTakenAway(_ name: String, _ unnumbered: String?) {
+    #expect(NumberedName.unnumbered(name) == unnumbered)
   }
 
   /// Found by the simulation (templates, seed 1024): a capture was recorded at the path, and renamed before it was published.
