@@ -186,6 +186,23 @@ package final class PublicationIndex: Sendable {
     return latest
   }
 
+  /// What a capture is called at the server that was to be published under the name; nil where the record says nothing of it, or cannot be
+  /// read now. Blocks for the catalog.
+  func published(_ name: String, by file: FileID) -> String? {
+    let key = Name(name.utf8)
+    guard mayBeKnown(key) else { return nil }
+    var publication = state.withLock { $0.unsaved[key]?.publication }
+    if publication == nil {
+      do throws(StorageError) {
+        publication = try catalog.publications(named: name).last
+      } catch {
+        return nil
+      }
+    }
+    guard let publication, publication.fileID == file else { return nil }
+    return publication.publishedAs ?? name
+  }
+
   /// Something may have been published under the name.
   private func mayBeKnown(_ name: Name) -> Bool {
     state.withLock { $0.earlierNames != .areIn || $0.names.mayContain(name) }

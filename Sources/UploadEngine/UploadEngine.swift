@@ -428,7 +428,19 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       status.writtenBytes = sizeBytes
       status.totalBytes = sizeBytes
     }
+    if let receipt = status.receipt, status.state == .complete { nameByRecord(&status, receipt) }
     return status
+  }
+
+  /// The receipt is that of another of its names: of a file with hard links the one that was published last, of one that has a temporary
+  /// name by now the one before. Where it lies under this one the record of names says.
+  private func nameByRecord(_ status: inout FileStatus, _ receipt: Receipt) {
+    let isOfThisName = [receipt.name, receipt.publishedAs].contains {
+      $0?.utf8.elementsEqual(status.publishedName.utf8) == true
+    }
+    guard !isOfThisName else { return }
+    status.publishedName =
+      publications?.published(status.publishedName, by: status.id) ?? receipt.publishedAs ?? receipt.name
   }
 
   /// The destination's address, without credentials.

@@ -35,6 +35,7 @@ def test_numbers_stay_with_their_captures_in_a_moved_spool(new_mount, receiver, 
     """Regression (ID6): by their inode numbers captures took each other's identity and number, and replaced each other."""
     mount = new_mount(receiver, *TEMPLATE)
     before = deliver(mount, [f"{letter}.jpg" for letter in "abcdefgh"])
+    receipts = {name: mount.status(name)["receipt"] for name in before}
     assert mount.stop() == 0
     inodes = {name: (receiver.files / name).stat().st_ino for name in before.values()}
     moved = folder / "moved"
@@ -46,7 +47,9 @@ def test_numbers_stay_with_their_captures_in_a_moved_spool(new_mount, receiver, 
     mount.spool = moved
     mount.start()
     for name, published in before.items():
-        assert mount.wait_for(name, "complete")["published_name"] == published
+        status = mount.wait_for(name, "complete")
+        # Regression (ID12): it was another capture's.
+        assert status["published_name"] == published and status["receipt"] == receipts[name]
     after = deliver(mount, ["z.jpg"])
     check(receiver, before, after)
     assert {name: (receiver.files / name).stat().st_ino for name in before.values()} == inodes, "nothing is sent again"

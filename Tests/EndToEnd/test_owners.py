@@ -82,6 +82,25 @@ def test_what_lies_there_under_the_name_of_its_second_path_is_replaced_by_no_oth
     assert {b"of the first", b"before", b"after"} <= set(contents(receiver).values())
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.promises("DE138b")
+def test_the_published_name_of_a_file_with_hard_links_is_its_own(new_receiver, new_mount, restarts):
+    """Regression: the receipt is of the last name, and the name of the first was said to be the one that another machine's file has."""
+    receiver = new_receiver()
+    first, second = (new_mount(receiver, name=name) for name in ("first", "second"))
+    deliver(first, "x.mov", b"of the first")
+    deliver(second, "x.mov", b"of the second")
+    os.link(second.root / "x.mov", second.root / "l.mov")
+    second.wait_all()
+    if restarts:
+        assert second.stop() == 0
+        second.start()
+        second.wait_all()
+    assert contents(receiver) == {"x.mov": b"of the first", "x-2.mov": b"of the second", "l.mov": b"of the second"}
+    status = second.wait_for("x.mov", "complete")
+    assert contents(receiver)[status["published_name"]] == b"of the second", status
+
+
 @pytest.mark.promises("DE138c")
 def test_a_name_with_a_number_stays_whatever_is_set_later(new_receiver, new_mount):
     """Regression: with `replace` the next content took the other machine's name."""
