@@ -23,6 +23,8 @@ public struct NameRights: Sendable {
   /// Whether a file gives way.
   public enum Answer: Hashable, Sendable {
     case yes
+    /// It is another's, and gives way because a user has said that whatever has the name does; the text says whose it is.
+    case taken(from: String)
     /// Only if its content is that of one of these publications; otherwise the text says whose the name is.
     case ifContent(isOf: [PublicationClaim], otherwise: String)
     /// The text says whose the name is, for people.
@@ -54,8 +56,20 @@ public struct NameRights: Sendable {
 
   /// Whether the file gives way to the publication.
   public func answer(to holder: Holder) -> Answer {
-    guard !takesAny else { return .yes }
-    guard let claims else { return olderAnswer(to: holder) }
+    let answer = claims.map { ownAnswer($0, to: holder) } ?? olderAnswer(to: holder)
+    guard takesAny else { return answer }
+    // What may be its own is not read for a word in the log. Its earlier contents are not named where whatever has the name gives way.
+    guard case .no(let words) = answer, !isOwn(holder) else { return .yes }
+    return .taken(from: words)
+  }
+
+  private func isOwn(_ holder: Holder) -> Bool {
+    guard case .mark(let mark) = holder.words else { return false }
+    return isOfSameCapture(mark)
+      && mark.isUnchanged(sizeBytes: holder.sizeBytes, modifiedNanoseconds: holder.modifiedNanoseconds)
+  }
+
+  private func ownAnswer(_ claims: [PublicationClaim], to holder: Holder) -> Answer {
     switch holder.words {
     case .mark(let mark):
       let isUnchanged = mark.isUnchanged(

@@ -277,11 +277,16 @@ public struct PublicationResult: Hashable, Sendable {
   public var publishedAs: String?
   /// Whose the name is that was asked for, where the file has got a number for that.
   public var nameHolder: String?
+  /// Whose the file was that it replaced, where that was another's.
+  public var takenFrom: String?
 
   /// A publication that replaced this much.
-  public init(replacedBytes: UInt64 = 0, publishedAs: String? = nil, nameHolder: String? = nil) {
+  public init(
+    replacedBytes: UInt64 = 0, publishedAs: String? = nil, nameHolder: String? = nil, takenFrom: String? = nil
+  ) {
     self.replacedBytes = replacedBytes
     self.publishedAs = publishedAs
     self.nameHolder = nameHolder
+    self.takenFrom = takenFrom
   }
 }

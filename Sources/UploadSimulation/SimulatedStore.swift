@@ -463,7 +463,7 @@ final class SimulatedStore {
     let holder = NameRights.Holder(
       words: .mark(mark), sizeBytes: UInt64(node.bytes.count), modifiedNanoseconds: PublicationMark.time)
     switch NameRights(publication).answer(to: holder) {
-    case .yes: return
+    case .yes, .taken: return
     case .ifContent(let claims, _) where claims.contains(where: { isContent(node.bytes, of: $0) }): return
     case .no(let words), .ifContent(_, let words):
       world.fail(.owners, "\(publication.receipt.name) gets a number: \(words)")
@@ -476,8 +476,10 @@ final class SimulatedStore {
     mark.fileID = "another machine's"
     let holder = NameRights.Holder(
       words: .mark(mark), sizeBytes: publication.receipt.sizeBytes, modifiedNanoseconds: PublicationMark.time)
-    guard case .yes = NameRights(publication).answer(to: holder) else { return }
-    world.fail(.owners, "\(publication.receipt.name) would replace another machine's capture")
+    switch NameRights(publication).answer(to: holder) {
+    case .no, .ifContent: return
+    case .yes, .taken: world.fail(.owners, "\(publication.receipt.name) would replace another machine's capture")
+    }
   }
 
   private func isContent(_ bytes: [UInt8], of claim: PublicationClaim) -> Bool {

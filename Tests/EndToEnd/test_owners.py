@@ -138,8 +138,13 @@ def test_what_is_to_be_refused_fails_and_what_is_to_be_replaced_is(new_receiver,
     assert status["last_error"]["code"] == "name-refused" and "not to replace" in status["last_error"]["message"]
     assert status["local"]
     deliver(mount, "a.log", b"three")
-    deliver(new_mount(receiver, "--if-exists", "replace", name="third"), "a.log", b"four")
+    third = new_mount(receiver, "--if-exists", "replace", name="third")
+    deliver(third, "a.log", b"four")
     assert contents(receiver) == {"a.mov": b"one", "a.log": b"four"}
+    # Regression (SV1): the log did not say it. Of its own it says nothing.
+    deliver(third, "a.log", b"four and five")
+    assert receiver.program.log.count('"a.log" takes the place of another file') == 1
+    assert mount.status("a.log")["file_id"] in receiver.program.log
 
 
 def rewrite(mount, content):

@@ -91,12 +91,18 @@ import Testing
     #expect(rights(nil, owning: nil).answer(to: try file("b")) == .no("it is the capture b"))
   }
 
-  @Test(.promises("P109")) func whereItIsToReplace_anythingGivesWay() throws {
-    let rights = rights("a", owning: NameOwnership(ifTaken: .replace))
+  @Test(.promises("P109")) func whereItIsToReplace_anythingGivesWay_andItIsSaidWhoseItWas() throws {
+    let rights = rights("a", owning: NameOwnership(ifTaken: .replace, replaces: [claim("a", size: 11)]))
     #expect(rights.replacesWhatIsNoFile)
-    for holder in [try file("b"), try file(nil), .init(words: .unreadable, sizeBytes: 1, modifiedNanoseconds: 0)] {
-      #expect(rights.answer(to: holder) == .yes)
+    #expect(rights.answer(to: try file("b")) == .taken(from: "it is the capture b"))
+    for words in [PublicationMark.Found.nothing, .unreadable] {
+      let holder = NameRights.Holder(words: words, sizeBytes: 1, modifiedNanoseconds: 0)
+      #expect(rights.answer(to: holder) == .taken(from: NameRights.unknown))
     }
+    // Its own, and what may be that.
+    for root: UInt8 in [2, 9] { #expect(rights.answer(to: try file("a", root: root)) == .yes) }
+    #expect(rights.answer(to: try file(nil, size: 11)) == .yes)
+    #expect(rights.answer(to: try file("a", root: 2, at: 8)) != .yes)
     #expect(!self.rights("a", owning: NameOwnership(ifTaken: .number)).replacesWhatIsNoFile)
   }
 

@@ -272,6 +272,26 @@ import Testing
     #expect(text("b.mov") == "the second one")
   }
 
+  /// Regression (SV1): nothing said that it was another capture's file.
+  @Test(.promises("P109"), arguments: [false, true])
+  func takenName_isTaken_whereThatIsAskedFor_andItIsSaidFromWhom(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    let taken = try publish(second, as: "a.mov", by: store, isWholeFile: isWholeFile, .replace)
+    #expect(
+      taken
+        == PublicationResult(
+          replacedBytes: UInt64(first.bytes.count), takenFrom: "it is the capture 00112233445566778899aabbccddeeff"))
+    #expect(text("a.mov") == "the second one" && folder.files().count == 1)
+    // A later content of its own.
+    let revision = Capture(second.fileID, "its next content")
+    let result = try publish(revision, as: "a.mov", by: store, isWholeFile: isWholeFile, .replace)
+    #expect(result == PublicationResult(replacedBytes: UInt64(second.bytes.count)))
+    symlink("\(folder.path)/target", "\(folder.path)/files/b.mov")
+    let link = try publish(second, as: "b.mov", by: store, isWholeFile: isWholeFile, .replace)
+    #expect(link.takenFrom == "it is a symbolic link" && text("b.mov") == "the second one")
+  }
+
   @Test(.promises("P108"), arguments: [false, true])
   func fileThatWasChanged_isNotThePublicationAnyMore(isWholeFile: Bool) throws {
     let store = try makeStore()

@@ -91,6 +91,7 @@ public final class FileStore: UploadStore {
     var inode: UInt64
     var replacedBytes: UInt64
     var nameHolder: String?
+    var takenFrom: String?
   }
 
   /// Of a session's data before it was said that anything of it is on the disk. The mode is as durable as the file, and outlives its
@@ -752,7 +753,7 @@ public final class FileStore: UploadStore {
       }
       return PublicationResult(
         replacedBytes: renamed.replacedBytes, publishedAs: renamed.receipt.publishedAs,
-        nameHolder: renamed.nameHolder)
+        nameHolder: renamed.nameHolder, takenFrom: renamed.takenFrom)
     } catch {
       guard !isStopped, openFiles.withLock({ $0.renamed[session] != nil }) else { throw error }
       throw .unsynced(error.words)
@@ -811,7 +812,8 @@ public final class FileStore: UploadStore {
         move = try tree.move("data", from: files.directory, to: place, publication)
         if case .done(let replacedBytes) = move {
           let renamed = Renamed(
-            receipt: receipt, inode: inode, replacedBytes: replacedBytes, nameHolder: place.holder)
+            receipt: receipt, inode: inode, replacedBytes: replacedBytes, nameHolder: place.holder,
+            takenFrom: place.takenFrom)
           openFiles.withLock { $0.renamed[session] = renamed }
           close(session)
           return (renamed, place.folder)

@@ -14,12 +14,20 @@ extension PublishedTree {
     var publishedAs: String?
     /// The file that gives way to it, as it was looked at; nil where there was none.
     var replaced: DataStamp?
+    /// Whose that file is, where it is another's.
+    var takenFrom: String?
     /// Whose the name is that was asked for, where the file has got a number for that.
     var holder: String?
     /// The number, and of which name.
     var number: (name: PublishedNames.Key, value: Int)?
 
     var key: PublishedNames.Key { PublishedNames.Key(lastComponent, in: folder.identity) }
+
+    func replacing(_ file: DataStamp, takenFrom holder: String?) -> Place {
+      var place = self
+      (place.replaced, place.takenFrom) = (file, holder)
+      return place
+    }
   }
 
   /// What is appended to a name in whose place a file of the other kind lies: published files are never deleted for
@@ -44,12 +52,10 @@ extension PublishedTree {
     // An empty folder of that name gives way; beside one in which files lie the name is another one.
     let isFree = try PublishedTree.removeEmptyFolder(String(component), in: folder.directory)
     let last = isFree ? String(component) : "\(component)\(PublishedTree.besideFolder)"
-    var place = place(last, instead: component, in: folder)
+    let place = place(last, instead: component, in: folder)
     switch try verdict(on: place.lastComponent, in: folder, rights) {
     case .free: return place
-    case .replaceable(let stamp):
-      place.replaced = stamp
-      return place
+    case .replaceable(let stamp, let holder): return place.replacing(stamp, takenFrom: holder)
     case .taken(let holder):
       guard publication.ownership?.ifTaken == .number else { throw .nameTaken(holder) }
       return try numberedPlace(place, rights, holder: holder)
@@ -76,10 +82,7 @@ extension PublishedTree {
       let place = Place(folder: folder, lastComponent: last, publishedAs: name)
       switch try verdict(on: last, in: folder, rights) {
       case .free: return place
-      case .replaceable(let stamp):
-        var place = place
-        place.replaced = stamp
-        return place
+      case .replaceable(let stamp, let holder): return place.replacing(stamp, takenFrom: holder)
       case .taken: return nil
       }
     } catch .nameUnreachable {
@@ -108,9 +111,7 @@ extension PublishedTree {
       switch try verdict(on: place.lastComponent, in: place.folder, rights, mayRead: mayRead) {
       case .free:
         guard search.foundFree() else { return place }
-      case .replaceable(let stamp):
-        place.replaced = stamp
-        return place
+      case .replaceable(let stamp, let holder): return place.replacing(stamp, takenFrom: holder)
       case .taken:
         guard search.foundTaken() else { throw .nameTaken(holder) }
       }
@@ -127,7 +128,8 @@ extension PublishedTree {
   /// What is found under a name.
   private enum Verdict {
     case free
-    case replaceable(DataStamp)
+    /// The text says whose it is, where it is another's.
+    case replaceable(DataStamp, takenFrom: String?)
     /// The text says whose it is.
     case taken(String)
   }
@@ -138,7 +140,7 @@ extension PublishedTree {
     guard let found = try FileDescriptor.statusIfPresent(name, in: folder.directory) else { return .free }
     if let kind = found.kindOfNoFile {
       return rights.replacesWhatIsNoFile && found.st_mode & S_IFMT != S_IFDIR
-        ? .replaceable(DataStamp(found)) : .taken("it is \(kind)")
+        ? .replaceable(DataStamp(found), takenFrom: "it is \(kind)") : .taken("it is \(kind)")
     }
     guard let file = try FileDescriptor.openPublished(name, in: folder.directory) else {
       let isGone = try FileDescriptor.statusIfPresent(name, in: folder.directory) == nil
@@ -159,7 +161,8 @@ extension PublishedTree {
     switch rights.answer(
       to: .init(words: words, sizeBytes: size, modifiedNanoseconds: status.modifiedNanoseconds))
     {
-    case .yes: return .replaceable(stamp)
+    case .yes: return .replaceable(stamp, takenFrom: nil)
+    case .taken(let holder): return .replaceable(stamp, takenFrom: holder)
     case .no(let holder): return .taken(holder)
     case .ifContent(_, let holder) where !mayRead: return .taken(holder)
     case .ifContent(let claims, let holder):
@@ -168,7 +171,7 @@ extension PublishedTree {
         let content = PublishedNames.Content(stamp: stamp, chunkBytes: chunkBytes)
         let root = names.root(of: content) { file.merkleRoot(sizeBytes: size, chunkBytes: UInt64(chunkBytes)) }
         guard let root else { return .taken(PublishedTree.unreadable) }
-        if root == claim.merkleRoot { return .replaceable(stamp) }
+        if root == claim.merkleRoot { return .replaceable(stamp, takenFrom: nil) }
       }
       return .taken(holder)
     }

@@ -64,7 +64,8 @@ struct WholeFileBatch {
       item.failure.map { .failure($0) }
         ?? .success(
           PublicationResult(
-            replacedBytes: item.replacedBytes, publishedAs: item.place?.publishedAs, nameHolder: item.place?.holder))
+            replacedBytes: item.replacedBytes, publishedAs: item.place?.publishedAs, nameHolder: item.place?.holder,
+            takenFrom: item.place?.takenFrom))
     }
   }
 
