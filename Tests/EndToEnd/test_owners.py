@@ -135,7 +135,7 @@ def test_what_is_to_be_refused_fails_and_what_is_to_be_replaced_is(new_receiver,
     mount = new_mount(receiver, "--if-exists", "refuse", "--rule", "*.log if-exists=replace", name="second")
     (mount.root / "a.mov").write_bytes(b"two")
     status = mount.wait_for("a.mov", "failed")
-    assert status["last_error"]["code"] == "name-refused" and "not to replace" in status["last_error"]["message"]
+    assert status["last_error"]["code"] == "name-refused" and "does not replace it" in status["last_error"]["message"]
     assert status["local"]
     deliver(mount, "a.log", b"three")
     third = new_mount(receiver, "--if-exists", "replace", name="third")

@@ -73,7 +73,8 @@ struct ChunkProtocolAnswer {
     case .exists:
       StepFailure(
         .nameRefused,
-        "The receiver at \(endpoint.text) has a file of this name, and is not to replace it. Rename the file, and it is tried again."
+        "The receiver at \(endpoint.text) has a file of this name, and does not replace it\(because). Rename the file, and it is "
+          + "tried again."
       )
     case .tooLarge: tooLarge(step)
     case .digestMismatch:

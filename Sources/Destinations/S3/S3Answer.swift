@@ -62,7 +62,10 @@ struct S3Answer {
     case "EntityTooLarge": return StepFailure(.tooLarge(limitBytes: maximumBytes), "\(said): the file is too large.")
     case "KeyTooLongError": return StepFailure(.nameRefused, "\(said): with its prefix the name is too long.")
     case "PreconditionFailed":
-      return StepFailure(.nameRefused, "\(said): there is an object of this name, and it is not to be replaced.")
+      return StepFailure(
+        .nameRefused,
+        "\(said): there is an object of this name, which is not to be replaced, and no number finds room "
+          + "in the name where one may be added. Rename the file, and it is tried again.")
     case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded":
       return StepFailure(.insufficientStorage, "\(said): its storage or the quota is full.", retryAfter: retryAfter)
     case _ where isUnknownToServer:
