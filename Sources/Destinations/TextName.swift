@@ -5,7 +5,7 @@ import FileModel
 ///
 /// A part of a path is as it is where it is UTF-8 without control characters, and without what a protocol has no way to say. Any other is
 /// encoded as docs/protocol.md has it, with `%XX`; so is one that looks as if it were: with a `%` before two hexadecimal digits, or before
-/// `~`, by which shortened names are known.
+/// `~`, by which shortened names are known; and one that a template has made longer than a server's filesystem takes, which is shortened.
 struct TextName {
   /// As other names have it.
   static let usual = TextName(unsaid: [])
@@ -34,6 +34,7 @@ struct TextName {
   }
 
   private func isPlain(_ bytes: ArraySlice<UInt8>, _ text: String) -> Bool {
+    guard bytes.count <= ProtocolLimits.nameComponentBytesMax else { return false }
     guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) }) else {
       return false
     }

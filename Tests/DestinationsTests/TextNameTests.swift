@@ -84,4 +84,18 @@ import Testing
     #expect(stem == "a" && ext.unicodeScalars.first == "\u{301}")
     #expect(".hidden".splitAtExtension.stem == ".hidden" && "a.b.mov".splitAtExtension.ext == "mov")
   }
+
+  /// Regression (H13): with `{time}-{stem}.{ext}` a name of 255 bytes became one of 262, which no filesystem of a server takes.
+  @Test func nameThatATemplateMadeTooLong_isShortened() {
+    let stems = [
+      String(repeating: "x", count: 260), String(repeating: "x", count: 261), String(repeating: "\u{e9}", count: 140),
+    ]
+    for name in [TextName.usual, .quoted] {
+      let names = stems.map { name.of(RelativePath.root.appending(Array("\($0).bin".utf8))) }
+      #expect(names.allSatisfy { $0.utf8.count <= 255 && $0.contains("%~") && $0.hasSuffix(".bin") }, "\(names)")
+      #expect(Set(names).count == stems.count)
+    }
+    let longest = String(repeating: "x", count: 255)
+    #expect(TextName.usual.of(RelativePath.root.appending(Array(longest.utf8))) == longest)
+  }
 }

@@ -4,6 +4,7 @@ What a scenario expects follows from the abilities that the product states of a 
 and from what is said here of a server: what it keeps when it is ended, and what it checks.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -374,3 +375,16 @@ class ExampleForm(DestinationUnderTest):
 ALL = [
     OwnReceiver, S3OnRclone, S3OnMoto, TusOnTuspyserver, TusOnResumableUpload, TusWithOneUpload, IETFDraft, ExampleForm,
     TusWithOneGrowingUpload]
+
+
+@contextlib.contextmanager
+def running(kind, place, authority):
+    """A destination with its server, of which nothing is left afterwards."""
+    folder = place / kind.name
+    folder.mkdir()
+    destination = kind(folder, authority)
+    try:
+        yield destination.start()
+    finally:
+        left = destination.close()
+    assert not left, "\n".join(left)

@@ -35,14 +35,8 @@ def conformance_authority(place):
 @pytest.fixture(scope="module", params=conformance.ALL, ids=lambda kind: kind.name)
 def there(request, place, conformance_authority):
     """The destination of a scenario. Its server runs through all of them."""
-    folder = place / request.param.name
-    folder.mkdir()
-    destination = request.param(folder, conformance_authority)
-    try:
-        yield destination.start()
-    finally:
-        left = destination.close()
-    assert not left, "\n".join(left)
+    with conformance.running(request.param, place, conformance_authority) as destination:
+        yield destination
 
 
 def code(status):
