@@ -74,7 +74,11 @@ public enum WireJSON {
     }
   }
 
+  /// As in `ranges[3][1].length`.
   private static func text(_ path: [any CodingKey]) -> String {
-    path.map(\.stringValue).joined(separator: ".")
+    path.reduce(into: "") { text, key in
+      if let index = key.intValue { return text += "[\(index)]" }
+      text += text.isEmpty ? key.stringValue : ".\(key.stringValue)"
+    }
   }
 }

@@ -100,6 +100,13 @@ import Testing
     #expect(error?.field == field)
   }
 
+  @Test func placesInLists_areNamedAsPeopleWriteThem() {
+    let error = #expect(throws: WireJSONError.self) {
+      try WireJSON.decode([String: [[Int]]].self, from: Array(#"{"ranges":[[1,2],[3,"4"]]}"#.utf8))
+    }
+    #expect(error?.field == "ranges[1][1]")
+  }
+
   @Test(
     .promises("P6"),
     arguments: [
