@@ -23,6 +23,8 @@ public enum ProtocolLimits {
   public static let shortTextBytesMax = 255
   /// The largest JSON body that a receiver reads.
   public static let jsonBodyBytesMax = 64 << 10
+  /// The longest name of a member of any JSON, as it is written. All that mean something are shorter.
+  public static let jsonNameBytesMax = 256
   /// The largest header section that a receiver reads; a whole-file request's name, percent-encoded, fits.
   public static let headerBytesMax = 32 << 10
   /// The most chunks of one upload: the answer to `?digests=1` then stays below 16 MiB, which clients accept.

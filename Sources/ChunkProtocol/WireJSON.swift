@@ -27,6 +27,15 @@ public enum WireJSON {
 
   /// Reads a value. The bytes come from the network: whatever they are, this returns or throws.
   public static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(WireJSONError) -> Value {
+    // The decoder takes that for UTF-16 or UTF-32; in UTF-8 JSON writes a zero as an escape.
+    guard !bytes.contains(0) else { throw WireJSONError(field: "", reason: "no JSON") }
+    guard !hasLongName(bytes) else {
+      let limit = ProtocolLimits.jsonNameBytesMax
+      throw WireJSONError(field: "", reason: "has a member whose name is longer than \(limit) bytes")
+    }
+    guard MarkRuns.areBounded(inJSON: bytes) else {
+      throw WireJSONError(field: "", reason: "is not UTF-8, or has more than \(MarkRuns.max) marks on one letter")
+    }
     do {
       return try JSONDecoder().decode(type, from: Data(bytes))
     } catch let error as DecodingError {
@@ -37,6 +46,27 @@ public enum WireJSON {
       throw describe(error)
     } catch {
       throw WireJSONError(field: "", reason: "no JSON")
+    }
+  }
+
+  /// Some member has a longer name than is accepted. The decoder keeps members by their names, and to find one in a table takes a time that
+  /// grows with the square of the marks that stand on one letter of it: a second for 64 KiB.
+  static func hasLongName(_ bytes: [UInt8]) -> Bool {
+    bytes.withUnsafeBytes { bytes in
+      var index = 0
+      while index < bytes.count {
+        defer { index += 1 }
+        guard bytes[index] == UInt8(ascii: "\"") else { continue }
+        let start = index + 1
+        index = start
+        while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
+          index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        guard index - start > ProtocolLimits.jsonNameBytesMax else { continue }
+        let next = bytes.dropFirst(index + 1).first { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }
+        if next == UInt8(ascii: ":") { return true }
+      }
+      return false
     }
   }
 

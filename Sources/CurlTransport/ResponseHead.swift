@@ -10,6 +10,9 @@ struct ResponseHead {
   /// Likewise of all interim responses: a server may tell its progress by hundreds of them.
   static let interimBytesMax = 256 << 10
 
+  /// The longest line with other characters than those of ASCII that is kept.
+  static let textBytesMax = 1 << 10
+
   /// The status of the last response seen, 0 before the first.
   private(set) var status = 0
   /// What stands behind the status of the last response seen; HTTP/1.1 alone has it.
@@ -60,11 +63,15 @@ struct ResponseHead {
     if isContinuation {
       // A folded line (RFC 9112, 5.2) continues the value before it.
       guard var last = headers.popLast() else { return }
+      guard text.allSatisfy({ $0 < 0x80 }) else { return headers.append(last) }
       last.value += " " + String(decoding: text, as: UTF8.self)
       headers.append(last)
       return
     }
-    guard let colon = text.firstIndex(of: 0x3a) else { return }
+    // Names are ASCII, and so is every value that anything asks for: to compare a long text of marks costs a second (MarkRuns).
+    guard let colon = text.firstIndex(of: 0x3a), text[..<colon].allSatisfy({ $0 < 0x80 }),
+      text.count <= Self.textBytesMax || text.allSatisfy({ $0 < 0x80 })
+    else { return }
     let name = String(decoding: text[..<colon].lazy.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
     let value = String(decoding: Self.trimmed(text[text.index(after: colon)...]), as: UTF8.self)
     headers.append(HTTPHeader(name, value))

@@ -52,6 +52,69 @@ import Testing
     #expect(refusal(Array(json.utf8.dropLast())) == "no JSON")
   }
 
+  /// Regression: names were looked for in a table, which took a second for one of 60 KB, all of it marks on one letter. A user could hold up
+  /// a receiver's others with that.
+  @Test(.promises("P11"), .timeLimit(.minutes(1)))
+  func memberWithALongName_isRefusedAtOnce() throws {
+    func refusal(_ text: String) -> String? {
+      do throws(WireJSONError) {
+        _ = try WireJSON.decode(Problem.self, from: Array(text.utf8))
+        return nil
+      } catch {
+        return "\(error)"
+      }
+    }
+    let marks = String(repeating: "\u{316}\u{301}", count: 1 << 20)
+    let longName = "has a member whose name is longer than 256 bytes"
+    #expect(refusal("{\"\(marks)\" \n: 1}") == longName)
+    #expect(refusal(#"{"type":{"\\":"a","\"\#(marks)":1}}"#) == longName)
+    #expect(refusal(#"{"\#(String(repeating: #"\u0316"#, count: 43))":1}"#) == longName)
+    // Texts may be long, and names up to the limit mean nothing.
+    #expect(refusal(#"{"type":"\#(marks)","title":"","status":1}"#) != longName)
+    let problem = Problem(.notFound, detail: String(repeating: "a\":", count: 500))
+    let name = String(repeating: "n", count: 256)
+    let text = String(decoding: WireJSON.encode(problem).dropLast(), as: UTF8.self) + #","\#(name)":1}"#
+    #expect(try WireJSON.decode(Problem.self, from: Array(text.utf8)) == problem)
+    #expect(refusal(text.replacing(name, with: name + "n")) == longName)
+  }
+
+  /// Regression: a commit whose `if_exists` was 60 KB of marks was compared with each word for a second.
+  @Test(.promises("P6"), .timeLimit(.minutes(1)), arguments: ["\u{316}\u{301}", #"\u0316\u0301"#])
+  func manyMarksOnOneLetter_areRefusedAtOnce(marks: String) {
+    func refusal(_ count: Int) -> String? {
+      let text =
+        #"{"chain_tip":"","chunk_count":1,"merkle_root":"","modified_ns":0,"mode":0,"name":"a","size":1,"if_exists":""#
+      do throws(WireJSONError) {
+        _ = try WireJSON.decode(
+          CommitRequest.self, from: Array((text + String(repeating: marks, count: count) + "\"}").utf8))
+        return nil
+      } catch {
+        return "\(error)"
+      }
+    }
+    #expect(refusal(1 << 20) == "is not UTF-8, or has more than 256 marks on one letter")
+    #expect(refusal(129) == "is not UTF-8, or has more than 256 marks on one letter")
+    #expect(refusal(128)?.hasPrefix("if_exists") == true)
+  }
+
+  /// JSON is UTF-8: the decoder takes other encodings, too, in which names would not be found.
+  @Test(.promises("P6"), arguments: [true, false])
+  func otherEncodings_areNoJSON(bigEndian: Bool) {
+    let units = Array(#"{"detail":"x"}"#.utf16)
+    let bytes = units.flatMap { bigEndian ? [UInt8($0 >> 8), UInt8($0 & 0xff)] : [UInt8($0 & 0xff), UInt8($0 >> 8)] }
+    do throws(WireJSONError) {
+      _ = try WireJSON.decode(Problem.self, from: bytes)
+      Issue.record("it was read")
+    } catch {
+      #expect("\(error)" == "no JSON")
+    }
+  }
+
+  @Test(arguments: ["", "\"", "\"\\", "\\", "\"a\\\"", #"{"a"#])
+  func whatEndsInTheMiddleOfAText_hasNoLongName(text: String) {
+    #expect(throws: WireJSONError.self) { try WireJSON.decode(Problem.self, from: Array(text.utf8)) }
+  }
+
   @Test(.promises("P8", "P13")) func bodies_areReadBack() throws {
     try expectRoundTrip(
       Capabilities(

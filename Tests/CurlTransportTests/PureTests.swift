@@ -13,6 +13,19 @@ struct ResponseHeadTests {
     return head
   }
 
+  /// Regression: a name of 40 KB of marks on one letter was compared with each field that is looked for, for a second each.
+  @Test func namesThatAreNotASCII_andLongValuesThatAreNot_areDropped() {
+    let marks = String(repeating: "\u{316}\u{301}", count: 10_000)
+    let long = String(repeating: "é", count: ResponseHead.textBytesMax)
+    let read = head([
+      "HTTP/1.1 200 OK", "\(marks): x", "é: x", "a: \(long)", "b: é", " \(long)",
+      "c: \(long.utf8.map { _ in "c" }.joined())",
+      "",
+    ])
+    #expect(read.headers.map(\.name) == ["b", "c"])
+    #expect(read.headers.first?.value == "é")
+  }
+
   @Test("Only the last response counts, and trailers do not")
   func lastResponse() {
     let result = head([
