@@ -1,7 +1,7 @@
 import Lookup
 
 /// Any JSON.
-enum JSONValue: Hashable, Codable {
+enum JSONValue: Hashable, Encodable {
   case null
   case bool(Bool)
   case integer(Int64)
@@ -9,25 +9,6 @@ enum JSONValue: Hashable, Codable {
   case string(String)
   case array([JSONValue])
   case object(LookupTable<String, JSONValue>)
-
-  init(from decoder: any Decoder) throws {
-    let container = try decoder.singleValueContainer()
-    if container.decodeNil() {
-      self = .null
-    } else if let value = try? container.decode(Bool.self) {
-      self = .bool(value)
-    } else if let value = try? container.decode(Int64.self) {
-      self = .integer(value)
-    } else if let value = try? container.decode(Double.self), value.isFinite {
-      self = .number(value)
-    } else if let value = try? container.decode(String.self) {
-      self = .string(value)
-    } else if let value = try? container.decode([JSONValue].self) {
-      self = .array(value)
-    } else {
-      self = .object(try container.decode(LookupTable<String, JSONValue>.self))
-    }
-  }
 
   func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()

@@ -1,4 +1,3 @@
-import ChunkProtocol
 import Lookup
 import UploadEngine
 
@@ -13,8 +12,7 @@ struct ServerWords {
   private static let jsonBytesMax = 64 << 10
 
   init(_ response: HTTPResponse) {
-    let json =
-      response.body.count <= Self.jsonBytesMax ? try? WireJSON.decode(JSONValue.self, from: response.body) : nil
+    let json = response.body.count <= Self.jsonBytesMax ? JSONReader.value(of: response.body) : nil
     self.init(response, json: json)
   }
 

@@ -16,8 +16,7 @@ struct FormAnswer {
   init(_ response: HTTPResponse) {
     self.response = response
     status = response.status
-    json =
-      response.body.count <= Self.jsonBytesMax ? try? WireJSON.decode(JSONValue.self, from: response.body) : nil
+    json = response.body.count <= Self.jsonBytesMax ? JSONReader.value(of: response.body) : nil
     words = ServerWords(response, json: json)
   }
 

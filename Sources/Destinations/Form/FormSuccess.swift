@@ -40,7 +40,7 @@ struct FormSuccess {
       return unclear("\(said) in an encoding that was not asked for, so that nobody knows what")
     }
     guard claimsToBeJSON else { return nil }
-    guard let json = try? WireJSON.decode(JSONValue.self, from: response.body) else {
+    guard let json = JSONReader.value(of: response.body) else {
       return unclear("\(said), but its JSON cannot be read")
     }
     guard json.saysNo() else { return nil }

@@ -52,7 +52,7 @@ struct ResumableAnswer {
   var problem: Problem? {
     guard isProblemDocument,
       response.body.count <= Self.problemBytesMax,
-      case .string(let type)? = (try? WireJSON.decode(JSONValue.self, from: response.body))?["type"],
+      case .string(let type)? = JSONReader.value(of: response.body)?["type"],
       type.hasPrefix(Self.problemTypes)
     else { return nil }
     return Problem(rawValue: String(type.dropFirst(Self.problemTypes.count)))

@@ -57,6 +57,17 @@ let bodyParsers: [FuzzedParser] = [
     require(text == WireJSON.encode(AnyEncodable(value: decoded)), "it is written as the encoder does")
   },
   FuzzedParser(
+    "JSONReader", bytesMax: 4096,
+    words: ["{\"", "\":", "[[", "]]", "\\u", "\\ud83d\\ude00", "null", "true", "false", "1e", "-0", ".5"],
+    texts: [
+      #"{"error":{"code":7,"message":"quota"},"list":[1,-2.5e3,null,true]}"#, String(repeating: "[", count: 40),
+    ]
+  ) { input in
+    guard let value = JSONReader.value(of: input.bytes) else { return }
+    let text = WireJSON.encode(value)
+    require(JSONReader.value(of: text).map { WireJSON.encode($0) } == text, "what is read is written, and read again")
+  },
+  FuzzedParser(
     "Problem",
     words: ["\"type\":\"urn:uploadfs:problem:", "\"missing\":[", "\"limit\":", "\"status\":", "\"detail\":\"", "null"],
     texts: [
