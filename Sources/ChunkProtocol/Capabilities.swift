@@ -20,6 +20,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
   public var bundleFilesMax: Int?
   /// The most plain bytes of a bundle's members together.
   public var bundleBytesMax: Int?
+  /// Values of ``HeaderName/chunkEncoding`` that are understood of a bundle as a whole; nil where there is none.
+  public var bundleEncodings: [String]?
   /// The most chunks of a run; nil where runs are not taken.
   public var runChunksMax: Int?
   /// The most plain bytes of a run's chunks together.
@@ -42,6 +44,7 @@ public struct Capabilities: Hashable, Sendable, Codable {
     case wholeFileBytesMax = "whole_file_bytes_max"
     case bundleFilesMax = "bundle_files_max"
     case bundleBytesMax = "bundle_bytes_max"
+    case bundleEncodings = "bundle_encodings"
     case runChunksMax = "run_chunks_max"
     case runBytesMax = "run_bytes_max"
     case zeroRangesMax = "zero_ranges_max"
@@ -52,14 +55,17 @@ public struct Capabilities: Hashable, Sendable, Codable {
   /// What a receiver of this version understands.
   public static let encodingsUnderstood = ChunkEncoding.Word.allCases.map(\.rawValue)
 
+  /// The same of a bundle as a whole.
+  public static let bundleEncodingsUnderstood = [ChunkEncoding.Word.identity, .zstd].map(\.rawValue)
+
   /// States what a receiver takes.
   public init(
     protocolVersion: Int = ProtocolLimits.version, chunkBytesMin: Int, chunkBytesMax: Int, fileBytesMax: UInt64,
     encodings: [String] = encodingsUnderstood, digests: [String] = ["sha-256", "crc32c"],
     concurrentChunks: Int, wholeFileBytesMax: Int, bundleFilesMax: Int? = ProtocolLimits.bundleFilesMax,
-    bundleBytesMax: Int? = ProtocolLimits.bundleBytesMax, runChunksMax: Int? = ProtocolLimits.runChunksMax,
-    runBytesMax: Int? = ProtocolLimits.runBytesMax, zeroRangesMax: Int? = ProtocolLimits.zeroRangesMax,
-    isReplaySafe: Bool = false, hasErasure: Bool = false
+    bundleBytesMax: Int? = ProtocolLimits.bundleBytesMax, bundleEncodings: [String]? = bundleEncodingsUnderstood,
+    runChunksMax: Int? = ProtocolLimits.runChunksMax, runBytesMax: Int? = ProtocolLimits.runBytesMax,
+    zeroRangesMax: Int? = ProtocolLimits.zeroRangesMax, isReplaySafe: Bool = false, hasErasure: Bool = false
   ) {
     self.protocolVersion = protocolVersion
     self.chunkBytesMin = chunkBytesMin
@@ -71,6 +77,7 @@ public struct Capabilities: Hashable, Sendable, Codable {
     self.wholeFileBytesMax = wholeFileBytesMax
     self.bundleFilesMax = bundleFilesMax
     self.bundleBytesMax = bundleBytesMax
+    self.bundleEncodings = bundleEncodings
     self.runChunksMax = runChunksMax
     self.runBytesMax = runBytesMax
     self.zeroRangesMax = zeroRangesMax

@@ -48,6 +48,8 @@ public enum HeaderName {
   public static let zeroRangesMax = "X-Zero-Ranges-Max"
   /// In answers: the words for ``chunkEncoding`` that are understood, separated by commas.
   public static let chunkEncodings = "X-Chunk-Encodings"
+  /// In answers: how the body of a bundle may be coded as a whole, separated by commas; a receiver without it takes bundles as they are.
+  public static let bundleEncodings = "X-Bundle-Encodings"
   /// Which spool asks, and which of its starts: see ``SpoolStart``.
   public static let spool = "X-Spool"
   /// In answers to a start of a spool that is not the last one: see ``KnownSpoolStart``.

@@ -72,6 +72,11 @@ public enum UploadConstants {
   public static let compressionLookShare = 0.02
   /// Compression that would take more than one of so many cores to keep up with the line counts as slower than the line.
   public static let compressionCoreShare = 2.0
+  /// A file of at most so many bytes is read as it is where the files of a request are compressed together; a longer one for itself,
+  /// behind its filter.
+  public static let sharedFrameFileBytes = 16 << 10
+  /// Zstandard's level for files that are compressed together: stronger ones gain nothing there.
+  public static let sharedFrameLevel = 1
   /// Of the ways to compress that get a chunk there as fast, by this part, the cheapest is used.
   public static let compressionTimeTolerance = 0.01
   /// The least that a chunk request may take.

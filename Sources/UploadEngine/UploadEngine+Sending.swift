@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import Synchronization
+import Threads
 
 /// From an order to a request and back to its outcome.
 extension UploadEngine {
@@ -120,9 +121,10 @@ extension UploadEngine {
     _ order: RequestOrder, _ step: UploadStep, traces: [CacheTrace?]
   ) -> PendingHTTPRequest {
     let id = order.id
-    var request = destination.request(for: step, at: order.endpoint)
+    var request = request(for: step, at: order.endpoint)
     // The destination may have a reason of its own.
     if order.opensConnection { request.opensConnection = true }
+    let sharedFrame = request.sharedFrame
     return pending(request, order, step) { [self] responses in
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)
@@ -133,9 +135,25 @@ extension UploadEngine {
           guard let trace, outcome.ofMember(position, of: traces.count).isChunkStored else { continue }
           parts.withLock { $0.workers }?.release(trace)
         }
-        completed(id, outcome, response.connection, offers)
+        completed(id, outcome, response.connection, offers, sharedFrame)
       }
     }
+  }
+
+  /// Files are compressed together by a lowered thread (spec A5).
+  private func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest {
+    let plain = destination.request(for: step, at: endpoint)
+    guard case .sendBundle(let sendings) = step, sendings.allSatisfy(\.sharesFrame),
+      let thread = framing.withLock({ $0.take() }) ?? ComputingThread("frames", .behind(configuration.priority))
+    else { return plain }
+    defer { framing.withLock { $0 = thread } }
+    let start = monotonicNanoseconds()
+    let request = thread.run { destination.compressedTogether(plain) }
+    counters.compressionNanoseconds.add(monotonicNanoseconds() - start, ordering: .relaxed)
+    if let frame = request.sharedFrame, frame.isShorter {
+      counters.compressed(frame.plainBytes, to: frame.sentBytes, isZstandard: true)
+    }
+    return request
   }
 
   /// Leaves to the engine's thread what follows from a request's end. The transport's thread is a lowered one.
@@ -230,12 +248,15 @@ extension UploadEngine {
 
   private func completed(
     _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts = HTTPConnectionFacts(),
-    _ offers: DestinationOffers = DestinationOffers()
+    _ offers: DestinationOffers = DestinationOffers(), _ sharedFrame: SharedFrame? = nil
   ) {
     let outcome = configuration.hide.map { outcome.hidden(by: $0) } ?? outcome
     unwanted.withLock { _ = $0.remove(request) }
     publications?.ended(request, outcome)
-    apply { $0.requestCompleted(request, outcome: outcome, connection: connection, offers: offers, at: $1) }
+    apply {
+      $0.requestCompleted(
+        request, outcome: outcome, connection: connection, offers: offers, sharedFrame: sharedFrame, at: $1)
+    }
   }
 
   /// Puts the bytes to an order that names them.
@@ -305,6 +326,7 @@ extension UploadEngine {
       fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
       plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
+    sending.sharesFrame = whole.sharesFrame
     sending.right = try right(of: whole.file, at: whole.path, to: name)
     if let sizeBytes = whole.streamedBytes { sending.stream = stream(of: whole, sizeBytes: sizeBytes) }
     return sending

@@ -96,7 +96,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let streamPool: ChunkBufferPool
   let state: Mutex<State>
   let parts: Mutex<Parts>
-  private let counters = PipelineCounters()
+  let counters = PipelineCounters()
   let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies under way have come.
   let sentCounters = Mutex<LookupTable<HTTPRequestID, BodyUnderWay>>([:])
@@ -104,6 +104,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let unpublished = Mutex<[RequestOrder]>([])
   /// Publications for which the spool is being asked, and whether they were ended meanwhile.
   let notStarted = Mutex<LookupTable<HTTPRequestID, Bool>>([:])
+  /// Compresses files together; nil before the first ones, and while a request has it.
+  let framing = Mutex<ComputingThread?>(nil)
   private let waiters = DeliveryWaiters()
   /// Files of which the catalog could not be told that they change.
   private let unrecorded = Mutex<LookupSet<FileID>>([])

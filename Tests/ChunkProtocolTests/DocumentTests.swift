@@ -56,7 +56,7 @@ import Testing
       HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest, HeaderName.idempotencyKey,
       HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID, HeaderName.ifExists,
       HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.retryAfter, HeaderName.bundleFilesMax,
-      HeaderName.chunkEncodings, HeaderName.runBytesMax,
+      HeaderName.chunkEncodings, HeaderName.bundleEncodings, HeaderName.runBytesMax,
     ] {
       #expect(protocolText.contains("`\(name)"), "docs/protocol.md: \(name)")
       #expect(openAPIText.contains("\(name)"), "docs/openapi.yaml: \(name)")

@@ -4,6 +4,7 @@ import FileModel
 import Integrity
 import Lookup
 import Promises
+import SeededRandom
 import Testing
 import UploadEngine
 
@@ -56,6 +57,48 @@ import UploadEngine
       }
       #expect(!member.head.fields.contains { $0.name == "Authorization" }, "once is enough")
     }
+  }
+
+  // MARK: One frame
+
+  @Test(.promises("P118")) func filesThatShareAFrame_areTheBundleInIt() throws {
+    let plain = destination.request(for: .sendBundle(sendings))
+    let request = destination.compressedTogether(plain)
+    #expect(request.header("X-Chunk-Encoding") == "zstd")
+    #expect(request.header("X-Chunk-Size") == String(plain.content.count))
+    #expect(request.content.count < plain.content.count / 10)
+    #expect(
+      request.sharedFrame == SharedFrame(plainBytes: plain.content.count, sentBytes: request.content.count))
+    #expect(request.url == plain.url && request.header("Content-Type") == MediaType.bundle)
+    #expect(request.sentBytes === sendings[0].sentBytes)
+    #expect(plain.sharedFrame == nil && plain.header("X-Chunk-Encoding") == nil)
+    var decoded = [UInt8](repeating: 0, count: plain.content.count)
+    let isWhole = request.content.withUnsafeBytes { frame in
+      decoded.withUnsafeMutableBytes { Zstandard.decompress(frame, into: $0) }
+    }
+    #expect(isWhole && decoded == plain.content)
+  }
+
+  @Test func whatAFrameDoesNotShorten_goesAsItIs() throws {
+    var random = SplitMix(seed: 1)
+    let noise = (0..<2).map { number in
+      Fixture.wholeFile(
+        (0..<60_000).map { _ in UInt8.random(in: 0...255, using: &random) }, path: "noise \(number)")
+    }
+    let request = destination.compressedTogether(destination.request(for: .sendBundle(noise)))
+    #expect(request.header("X-Chunk-Encoding") == nil && request.header("X-Chunk-Size") == nil)
+    #expect(try members(of: request.content).map(\.body.count) == [60_000, 60_000])
+    #expect(request.sharedFrame?.isShorter == false)
+  }
+
+  @Test(
+    .promises("P14"),
+    arguments: [
+      ("identity, zstd", true), ("zstd", true), ("identity", false), ("", false), ("new, lz4", false),
+    ])
+  func offerOfFrames_isRead(text: String, isOffered: Bool) {
+    let offers = destination.offers(in: Fixture.answer(200, headers: [HTTPHeader("x-bundle-encodings", text)]))
+    #expect(offers.takesSharedFrames == isOffered)
   }
 
   @Test func theFirstCounterCountsForAll() {

@@ -17,6 +17,7 @@ import UploadEngine
     abilities.ifExists = .number
     abilities.takesRuns = true
     abilities.takesZeros = true
+    abilities.takesSharedFrames = true
     abilities.chunkCountMax = 200_000
     #expect(destination.abilities == abilities)
     #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)

@@ -1,6 +1,7 @@
 """How captures are compressed on their way: what is published is the same with each, and what is said of it is true."""
 
 import array
+import json
 import random
 import re
 
@@ -82,3 +83,19 @@ def test_what_was_sent_in_one_way_goes_on_in_another(new_mount, receiver):
         mount.say("publish", "long.pts")
         mount.wait_for("long.pts", "complete")
     assert (receiver.files / "long.pts").read_bytes() == content
+
+
+def sidecar(number):
+    return json.dumps({
+        "schema": "capture/2", "file": f"scan_{number:05}.tif", "exposure_ms": 17.5 + number / 1000, "gain": 4,
+        "device": {"maker": "Acme", "model": "SC-400", "serial": "A4-00193"}, "notes": ""}, indent=2).encode()
+
+
+@pytest.mark.promises("P118")
+def test_small_files_are_compressed_together(new_mount, receiver):
+    mount = begin(new_mount, receiver, "--compress", "zstd")
+    contents = {f"scan_{number:05}.json": sidecar(number) for number in range(600)}
+    compressed = deliver(mount, receiver, contents)
+    zstd = compressed["zstd"]
+    # The heads are compressed with them.
+    assert zstd["plain_bytes"] > 0 and zstd["sent_bytes"] < 0.5 * zstd["plain_bytes"], compressed

@@ -184,7 +184,7 @@ def test_paths_and_answers_are_as_described(description, client):
         assert answer.status == status and str(status) in run.found["responses"], answer
         kinds = run.resolved(run.found["responses"][str(status)])["content"]
         assert answer.headers["content-type"] in kinds, answer
-    for name in ("x-run-bytes-max", "x-bundle-files-max", "x-chunk-encodings"):
+    for name in ("x-run-bytes-max", "x-bundle-files-max", "x-chunk-encodings", "x-bundle-encodings"):
         described = Operation(description, "prewarm").found["responses"]["204"]["headers"]
         assert name in client.request("HEAD", "/v1/").headers and name in {each.lower() for each in described}
     Operation(description, "abort").check(client.request("DELETE", f"/v1/uploads/{session.id}"), True, "abort")

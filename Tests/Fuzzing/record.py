@@ -75,7 +75,12 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             return
         # The exchange as the fuzzers' steps have it: the place of the destination and of the first step at the end.
         keep("client", "Destinations", head.encode() + content + bytes([2, 0]))
-        if "bundle" in (self.headers.get("Content-Type") or ""):
+        if "bundle" in (self.headers.get("Content-Type") or "") and self.headers.get("X-Chunk-Encoding"):
+            size = int(self.headers["X-Chunk-Size"])
+            if size < 1 << 16:
+                keep("receiver", "FramedBundle", body + b"\0\0" + size.to_bytes(2, "big"))
+            keep("client", "BundleAnswer", content)
+        elif "bundle" in (self.headers.get("Content-Type") or ""):
             keep("receiver", "BundleReader", body + b"\0\0\0\0")
             keep("receiver", "RunIntake" if self.path.endswith("/chunks") else "BundleIntake", body + b"\0\0")
             keep("client", "BundleAnswer", content)

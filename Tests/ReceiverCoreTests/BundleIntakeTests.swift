@@ -19,11 +19,14 @@ import Testing
   }
 
   private func plan(
-    contentLength: Int?, type: String? = MediaType.bundle, token: String = token
+    contentLength: Int?, type: String? = MediaType.bundle, token: String = token, encoding: String? = nil,
+    plainBytes: String? = nil
   ) -> RequestPlan {
     var fields = [(name: HeaderName.authorization, value: "Bearer \(token)")]
     if let contentLength { fields.append((HeaderName.contentLength, String(contentLength))) }
     if let type { fields.append((HeaderName.contentType, type)) }
+    if let encoding { fields.append((HeaderName.chunkEncoding, encoding)) }
+    if let plainBytes { fields.append((HeaderName.chunkSize, plainBytes)) }
     return translation.plan(WireRequest(method: "POST", target: "/v1/files", fields: fields))
   }
 
@@ -55,8 +58,12 @@ import Testing
   }
 
   /// What the bundle's members are answered, when its body comes in pieces of this size.
-  private func send(_ body: [UInt8], pieceBytes: Int = .max) throws(Refusal) -> [Answer] {
-    guard case .readBundle(var intake) = plan(contentLength: body.count) else { return [] }
+  private func send(
+    _ body: [UInt8], pieceBytes: Int = .max, frameOf plainBytes: Int? = nil
+  ) throws(Refusal) -> [Answer] {
+    let plan = plan(
+      contentLength: body.count, encoding: plainBytes.map { _ in "zstd" }, plainBytes: plainBytes.map(String.init))
+    guard case .readBundle(var intake) = plan else { return [] }
     var rest = body[...]
     while !rest.isEmpty {
       let piece = Array(rest.prefix(pieceBytes))
@@ -64,8 +71,9 @@ import Testing
       try piece.withUnsafeBufferPointer { (bytes) throws(Refusal) in try intake.take(UnsafeRawBufferPointer(bytes)) }
     }
     try intake.finish()
-    intake.decode()
-    #expect(!intake.hasEncoded)
+    #expect(intake.bodyBytes <= intake.memoryBytes)
+    try intake.decode()
+    #expect(!intake.hasEncoded && intake.bodyBytes <= intake.memoryBytes)
     return intake.members.compactMap { member in
       switch member.plan {
       case .answer(let answer): answer
@@ -147,6 +155,105 @@ import Testing
         + (try member("c", [1], key: "c")))
     #expect(answers.map(\.status) == [201, 422, 201])
     expectNothingUnderWay()
+  }
+
+  // MARK: One frame
+
+  /// One Zstandard frame, written by hand: runs of a byte are one block, what is between them another.
+  private func framed(_ plain: [UInt8]) -> [UInt8] {
+    let blockBytesMax = 128 << 10
+    var blocks: [(type: Int, count: Int, bytes: ArraySlice<UInt8>)] = []
+    var start = 0
+    while start < plain.count {
+      let run = plain[start...].prefix { $0 == plain[start] }.prefix(blockBytesMax)
+      if run.count >= 16 {
+        blocks.append((1, run.count, run.prefix(1)))
+        start += run.count
+      } else if let last = blocks.last, last.type == 0, last.count < blockBytesMax {
+        blocks[blocks.count - 1] = (0, last.count + 1, plain[(start - last.count)...start])
+        start += 1
+      } else {
+        blocks.append((0, 1, plain[start...start]))
+        start += 1
+      }
+    }
+    var frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0xE0]
+    frame += (0..<8).map { UInt8(truncatingIfNeeded: plain.count >> (8 * $0)) }
+    for (index, block) in blocks.enumerated() {
+      let head = block.count << 3 | block.type << 1 | (index == blocks.count - 1 ? 1 : 0)
+      frame += (0..<3).map { UInt8(truncatingIfNeeded: head >> (8 * $0)) }
+      frame += block.bytes
+    }
+    return frame
+  }
+
+  @Test(.promises("P118"), arguments: [1, 64, 1000, Int.max])
+  func bundleInAFrame_isTheBundle_whateverThePieces(pieceBytes: Int) throws {
+    let bodies: [[UInt8]] = [[], [UInt8](repeating: 2, count: 20_000), [3, 4], [UInt8](repeating: 5, count: 300)]
+    var bundle: [UInt8] = []
+    for (number, body) in bodies.enumerated() { bundle += try member("f\(number)", body, key: "k\(number)") }
+    let frame = framed(bundle)
+    #expect(frame.count < bundle.count / 4)
+    let answers = try send(frame, pieceBytes: pieceBytes, frameOf: bundle.count)
+    #expect(answers.map(\.status) == [201, 201, 201, 201])
+    for (number, answer) in answers.enumerated() {
+      let receipt = try WireJSON.decode(ReceiptBody.self, from: answer.body)
+      #expect(receipt.name == "f\(number)" && receipt.sizeBytes == UInt64(bodies[number].count))
+    }
+    expectNothingUnderWay()
+  }
+
+  /// Each is verified for itself.
+  @Test(.promises("P118")) func memberOfAFrame_thatIsNotWhatItSays_isRefusedAlone() throws {
+    let plain = [UInt8](repeating: 9, count: 5000)
+    let bundle =
+      try member("a", plain, key: "a") + (try member("b", plain, key: "b", sending: plain.map { $0 ^ 1 }))
+      + (try member("c", plain, key: "c", sending: compressed(plain), encoding: .lz4))
+    #expect(try send(framed(bundle), frameOf: bundle.count).map(\.status) == [201, 422, 201])
+    expectNothingUnderWay()
+  }
+
+  @Test(.promises("P119")) func frameThatIsNone_isRefusedAsAWhole() throws {
+    let bundle = try member("a", [UInt8](repeating: 9, count: 5000), key: "a")
+    let frame = framed(bundle)
+    func kind(_ body: [UInt8], _ plainBytes: Int) -> Refusal.Kind? {
+      let refusal = #expect(throws: Refusal.self) { try send(body, frameOf: plainBytes) }
+      return refusal?.kind
+    }
+    let damaged = Refusal.Kind.digestMismatch(field: HeaderName.chunkEncoding)
+    #expect(kind(frame, bundle.count - 1) == damaged)
+    #expect(kind(frame, bundle.count + 1) == damaged)
+    #expect(kind(Array(frame.dropLast()), bundle.count) == damaged)
+    #expect(kind(frame + [0], bundle.count) == damaged)
+    #expect(kind(bundle, bundle.count) == damaged)
+    // A frame of something else than a bundle.
+    let other = framed([UInt8](repeating: 1, count: 1000))
+    #expect(kind(other, 1000) == .badRequest(field: "body"))
+    let half = framed(Array(bundle.dropLast()))
+    #expect(kind(half, bundle.count - 1) == .badRequest(field: "body"))
+    #expect(core.replies.isEmpty)
+  }
+
+  @Test(.promises("P119")) func whatIsAnnouncedOfAFrame_isCheckedBeforeItsBody() {
+    let most = BundleBounds.files.contentBytesMax
+    func refused(_ length: Int, _ encoding: String, _ plainBytes: String?) -> Int? {
+      status(plan(contentLength: length, encoding: encoding, plainBytes: plainBytes))
+    }
+    for encoding in ["lz4", "zstd;stride=2", "zip", ""] { #expect(refused(10, encoding, "1000") == 400, "\(encoding)") }
+    for size in [nil, "", "0", "-1", "x"] as [String?] {
+      #expect(refused(10, "zstd", size) == 400, "\(size ?? "none")")
+    }
+    #expect(refused(10, "zstd", String(most + 1)) == 413)
+    #expect(refused(10, "zstd", "18446744073709551615") == 413)
+    #expect(refused(1001, "zstd", "1000") == 400, "it is longer than what it stands for")
+    guard case .readBundle(let intake) = plan(contentLength: 10, encoding: "zstd", plainBytes: String(most)) else {
+      return #expect(Bool(false), "no bundle")
+    }
+    #expect(intake.memoryBytes <= 2 * most + ProtocolLimits.bundleBytesMax + RecordFilter.blockBytes)
+    guard case .readBundle(let plain) = plan(contentLength: 10, encoding: "identity", plainBytes: "x") else {
+      return #expect(Bool(false), "no bundle")
+    }
+    #expect(!plain.hasEncoded)
   }
 
   @Test(.promises("P67")) func memberThatIsNoFile_isAnsweredAlone_andItsBodyIsNotKept() throws {

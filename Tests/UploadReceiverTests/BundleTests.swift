@@ -37,10 +37,43 @@ import Testing
       #"""
       capabilities = call("GET", "/v1/capabilities")
       assert (capabilities[1]["bundle_files_max"], capabilities[1]["bundle_bytes_max"]) == (64, 4 << 20)
+      assert capabilities[1]["bundle_encodings"] == ["identity", "zstd"]
       s = Session()
       for answer in [call("HEAD", "/v1/"), capabilities, s.opened, s.open(), put_file("a", b"x", "k"), put_file("a", b"x", "k")]:
           assert answer[2]["X-Bundle-Files-Max"] == "64" and answer[2]["X-Chunk-Encodings"] == "identity, lz4, zstd", answer[2].items()
+          assert answer[2]["X-Bundle-Encodings"] == "identity, zstd"
       assert "X-Bundle-Files-Max" not in call("GET", "/v1/stats")[2]
+      """#)
+  }
+
+  @Test(.promises("P118", "P119")) func bundleInAFrame_isPublishedAsOneThatIsNot() async throws {
+    try await ReceiverProgram().run(
+      #"""
+      zeros = bytes(60000)
+      body = (plain_member("a", zeros, "k1") + plain_member("empty", b"", "k2") + plain_member("c", b"small", "k3")
+          + plain_member("d", zeros, "k4", X_Chunk_SHA256="00" * 32)
+          + member("e", lz4_run(300000, 7), file_headers(some_bytes(300000, 7), "k5", X_Chunk_Encoding="lz4")))
+      frame = zstd_frame(body)
+      def send(sent, size=len(body), encoding="zstd"): return send_bundle(sent, {"X-Chunk-Encoding": encoding, "X-Chunk-Size": str(size)})
+      def free(): return [line for line in call("GET", "/metrics")[1].split(b"\n") if line.startswith(b"uploadfs_receiver_body_memory_free_bytes")]
+      before = free()
+      damaged, wrong = (422, "digest-mismatch", "X-Chunk-Encoding"), (400, "bad-request", "X-Chunk-Encoding")
+      for sent in [frame[:-1], frame + b"\0", frame[:100], body, b"\x28\xb5\x2f\xfd" + bytes(50)]: expect(send(sent), *damaged)
+      for size in [len(body) - 1, len(body) + 1, 5 << 20]: expect(send(frame, size), *damaged)
+      expect(send(frame, (5 << 20) + 1), 413, "too-large")
+      expect(send(frame, len(frame) - 1), *wrong)
+      expect(send(frame, encoding="zstd;stride=2"), *wrong)
+      expect(send(frame, encoding="lz4"), *wrong)
+      expect(send(frame, "x"), 400, "bad-request", "X-Chunk-Size")
+      expect(send_bundle(frame), 400, "bad-request", "body")
+      # 5 MiB of a few bytes, which are no bundle.
+      expect(send(zstd_runs([(128 << 10, 0)] * 40), 5 << 20), 413, "too-large")
+      assert published() == set() and free() == before
+      members = members_of(send(frame))
+      assert [m[0] for m in members] == [201, 201, 201, 422, 201], members
+      assert published() == {"a", "empty", "c", "e"} and read("a") == zeros and read("c") == b"small"
+      assert [m[1] for m in members_of(send_bundle(body))[:3]] == [m[1] for m in members[:3]], "the receipts of the same keys"
+      assert free() == before
       """#)
   }
 

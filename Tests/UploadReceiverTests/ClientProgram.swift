@@ -1,7 +1,7 @@
 /// The client's half of docs/protocol.md in plain Python, so that it is not checked against its own code. Arguments:
 /// port, root, token, authority, process id.
 let clientProgram = #"""
-  import base64, hashlib, hmac, http.client, json, os, secrets, signal, socket, ssl, struct, sys, threading, time
+  import base64, hashlib, hmac, http.client, json, os, re, secrets, signal, socket, ssl, struct, sys, threading, time
   PORT, ROOT, TOKEN, CA, PID = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
   FILES = ROOT + "/files"
   CONTEXT = ssl.create_default_context(cafile=CA)
@@ -33,6 +33,19 @@ let clientProgram = #"""
       blocks = b"".join(struct.pack("<I", length << 3 | 2 | (n == len(runs) - 1))[:3] + bytes([byte])
           for n, (length, byte) in enumerate(runs))
       return b"\x28\xb5\x2f\xfd" + header + struct.pack("<Q", size) + blocks
+  # The frame of these bytes: runs of a byte, and what is between them as it is.
+  def zstd_frame(plain):
+      blocks = [(1, length, plain[start:start + 1]) if is_run else (0, length, plain[start:start + length])
+          for start, length, is_run in stretches(plain)]
+      return b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", len(plain)) + b"".join(
+          struct.pack("<I", length << 3 | kind << 1 | (n == len(blocks) - 1))[:3] + data for n, (kind, length, data) in enumerate(blocks))
+  def stretches(plain):
+      start = 0
+      for found in list(re.finditer(rb"(.)\1{63,60000}", plain, re.DOTALL)) + [None]:
+          end = found.start() if found else len(plain)
+          for at in range(start, end, 60000): yield at, min(60000, end - at), False
+          if found: yield found.start(), len(found[0]), True
+          start = found.end() if found else end
   def hkdf(key, salt, info):
       prk = hmac.new(salt or bytes(32), key, hashlib.sha256).digest()
       return hmac.new(prk, info + b"\1", hashlib.sha256).digest()

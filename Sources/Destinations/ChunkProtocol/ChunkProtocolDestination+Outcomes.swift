@@ -49,6 +49,11 @@ extension ChunkProtocolDestination {
       },
       zeroRangesMax: response.header(HeaderName.zeroRangesMax.lowercased()).flatMap {
         DecimalText.unsigned($0).map { Int(min($0, UInt64(ProtocolLimits.zeroRangesMax))) }
+      },
+      takesSharedFrames: response.header(HeaderName.bundleEncodings.lowercased()).map {
+        $0.split(separator: ",").contains {
+          $0.trimmingPrefix { $0 == " " } == ChunkProtocol.ChunkEncoding.Word.zstd.rawValue
+        }
       })
   }
 

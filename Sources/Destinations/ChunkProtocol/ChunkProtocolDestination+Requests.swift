@@ -18,6 +18,20 @@ extension ChunkProtocolDestination {
     return request
   }
 
+  /// The whole body as one Zstandard frame, where that saves enough (spec C5).
+  public func compressedTogether(_ request: HTTPRequest) -> HTTPRequest {
+    var request = request
+    let plain = request.body.content
+    let frame = frame(of: plain)
+    request.sharedFrame = SharedFrame(plainBytes: plain.count, sentBytes: frame?.count ?? plain.count)
+    guard let frame else { return request }
+    request.body = .bytes(frame)
+    request.headers.append(HTTPHeader(HeaderName.chunkEncoding, ChunkProtocol.ChunkEncoding.zstd(.none).headerValue))
+    request.headers.append(HTTPHeader(HeaderName.chunkSize, String(plain.count)))
+    request.limits = HTTPRequestLimits.forBody(of: frame.count)
+    return request
+  }
+
   /// The request without the address that stands in front of its target.
   private func request(for step: UploadStep) -> HTTPRequest {
     switch step {
@@ -151,6 +165,20 @@ extension ChunkProtocolDestination {
     return request(
       .post, path, headers: [(HeaderName.contentType, MediaType.bundle)], body: .pieces(pieces),
       limits: HTTPRequestLimits.forBody(of: pieces.reduce(0) { $0 + $1.byteCount }), sentBytes: sentBytes)
+  }
+
+  private func frame(of plain: [UInt8]) -> [UInt8]? {
+    let bytesMax = plain.count - Int(Double(plain.count) * UploadConstants.compressionBenefitThreshold) - 1
+    guard bytesMax > 0, let compressor = ZstandardCompressor() else { return nil }
+    let frame = [UInt8](unsafeUninitializedCapacity: bytesMax) { target, count in
+      count =
+        plain.withUnsafeBytes { source in
+          compressor.compress(
+            source, level: UploadConstants.sharedFrameLevel,
+            into: UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(target)[..<bytesMax]))
+        } ?? 0
+    }
+    return frame.isEmpty ? nil : frame
   }
 
   /// For receivers that cannot tell whose a name is: what this spool has published there may be replaced, and nothing else.

@@ -83,6 +83,7 @@ public struct ChunkProtocolDestination: Destination {
     abilities.ordersPublications = true
     abilities.takesRuns = true
     abilities.takesZeros = true
+    abilities.takesSharedFrames = true
     abilities.chunkCountMax = Int(ProtocolLimits.chunkCountMax)
     abilities.ifExists = options.ifExists
     self.abilities = abilities

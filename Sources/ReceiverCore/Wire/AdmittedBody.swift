@@ -17,6 +17,14 @@ public struct AdmittedBody: Hashable, Sendable {
     sentSHA256 = announced.sentSHA256
   }
 
+  /// For a bundle that comes as one Zstandard frame of so many plain bytes.
+  init(frameOf plainBytes: Int, contentLength: Int) {
+    self.plainBytes = plainBytes
+    self.contentLength = contentLength
+    encoding = .zstd(.none)
+    sentSHA256 = nil
+  }
+
   /// The most bytes that may arrive. An encoded body that is longer than what it stands for gains nothing.
   public var sentBytesMax: Int { min(contentLength ?? plainBytes, plainBytes) }
 
@@ -43,15 +51,19 @@ public struct AdmittedBody: Hashable, Sendable {
   /// The plain bytes of a body that is in memory as a whole, and their digests. A plain body that ended early has digests,
   /// too, and the core refuses it.
   public func take(_ sent: [UInt8]) throws(Refusal) -> (plain: [UInt8], facts: ChunkFacts) {
-    try check(arrivedBytes: sent.count)
-    let plain: [UInt8]
-    switch encoding {
-    case .identity: plain = sent
-    case .lz4: plain = try decode(sent, "LZ4 block") { LZ4.decompress($0, into: $1) }
-    case .zstd(let filter):
-      plain = try decode(sent, "Zstandard frame") { Zstandard.decompress($0, undoing: filter, into: $1) }
-    }
+    let plain = try plain(of: sent)
     return (plain, ChunkFacts(of: plain))
+  }
+
+  /// The plain bytes alone.
+  func plain(of sent: [UInt8]) throws(Refusal) -> [UInt8] {
+    try check(arrivedBytes: sent.count)
+    switch encoding {
+    case .identity: return sent
+    case .lz4: return try decode(sent, "LZ4 block") { LZ4.decompress($0, into: $1) }
+    case .zstd(let filter):
+      return try decode(sent, "Zstandard frame") { Zstandard.decompress($0, undoing: filter, into: $1) }
+    }
   }
 
   private func decode(

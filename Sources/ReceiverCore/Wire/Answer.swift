@@ -63,6 +63,7 @@ public struct Answer: Hashable, Sendable {
   }
 
   private static let encodings = Capabilities.encodingsUnderstood.joined(separator: ", ")
+  private static let bundleEncodings = Capabilities.bundleEncodingsUnderstood.joined(separator: ", ")
 
   /// The header fields; a response to HEAD has the same.
   public var fields: [(name: String, value: String)] {
@@ -75,6 +76,7 @@ public struct Answer: Hashable, Sendable {
       fields.append((HeaderName.runBytesMax, String(ProtocolLimits.runBytesMax)))
       fields.append((HeaderName.zeroRangesMax, String(ProtocolLimits.zeroRangesMax)))
       fields.append((HeaderName.chunkEncodings, Answer.encodings))
+      fields.append((HeaderName.bundleEncodings, Answer.bundleEncodings))
     }
     if let spoolKnown { fields.append((HeaderName.spoolKnown, spoolKnown.headerValue)) }
     return fields

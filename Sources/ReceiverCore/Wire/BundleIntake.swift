@@ -2,7 +2,8 @@ import ChunkProtocol
 import Integrity
 
 /// Takes a bundle as it arrives: cuts it into members, says what each of them means, and has their bodies and digests ready
-/// when it is complete. Pure, as the translation; nothing is asked of the core before the whole bundle is there.
+/// when it is complete. Pure, as the translation; nothing is asked of the core before the whole bundle is there. One that
+/// comes as a frame is cut into members when that is decoded.
 public struct BundleIntake: Sendable {
   /// One whole file of a bundle.
   public struct Member: Sendable {
@@ -33,8 +34,13 @@ public struct BundleIntake: Sendable {
     }
   }
 
-  /// The memory that it may take: all that is sent, what that is decoded to, and room for undoing the filter of one member.
-  public var memoryBytes: Int { contentLength + ProtocolLimits.bundleBytesMax + RecordFilter.blockBytes }
+  /// The memory that it may take: all that is sent, what that is decoded to, and room for undoing the filter of one member. A frame is
+  /// decoded to a bundle, and is not needed any more when the members' bodies are taken from that.
+  public var memoryBytes: Int {
+    let members = ProtocolLimits.bundleBytesMax + RecordFilter.blockBytes
+    guard let frame else { return contentLength + members }
+    return frame.plainBytes + max(contentLength, frame.plainBytes + members)
+  }
   /// The members that are complete, in order.
   public private(set) var members: [Member] = []
 
@@ -43,14 +49,20 @@ public struct BundleIntake: Sendable {
 
   private let contentLength: Int
   private let translation: RequestTranslation
+  /// The whole bundle is one, and not decoded yet.
+  private var frame: AdmittedBody?
+  private var frameBytes: [UInt8] = []
   private var reader = BundleReader()
   private var open: (plan: MemberPlan, body: [UInt8])?
   /// The member whose digests are computed beside the next one's.
   private var unhashed: Int?
 
-  /// For the body of a request of this credential.
-  init(contentLength: Int, of credential: CredentialID, _ translation: RequestTranslation) {
+  /// For the body of a request of this credential; with a frame, the body is that.
+  init(
+    contentLength: Int, _ frame: AdmittedBody?, of credential: CredentialID, _ translation: RequestTranslation
+  ) {
     self.contentLength = contentLength
+    self.frame = frame
     self.credential = credential
     self.translation = translation
   }
@@ -59,11 +71,18 @@ public struct BundleIntake: Sendable {
   public mutating func take(_ whole: [UInt8]) throws(Refusal) {
     try whole.withUnsafeBufferPointer { (bytes) throws(Refusal) in try take(UnsafeRawBufferPointer(bytes)) }
     try finish()
-    decode()
+    try decode()
   }
 
   /// Takes the bytes that have arrived.
   public mutating func take(_ bytes: UnsafeRawBufferPointer) throws(Refusal) {
+    guard let frame else { return try read(bytes) }
+    try frame.check(arrivedBytes: frameBytes.count + bytes.count)
+    if frameBytes.isEmpty { frameBytes.reserveCapacity(frame.sentBytesMax) }
+    frameBytes.append(contentsOf: bytes)
+  }
+
+  private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(Refusal) {
     do throws(BundleViolation) {
       var rest = bytes
       while let event = try reader.next(&rest) { take(event) }
@@ -121,6 +140,10 @@ public struct BundleIntake: Sendable {
 
   /// The request's body has ended.
   public mutating func finish() throws(Refusal) {
+    if frame == nil { try finishReading() }
+  }
+
+  private mutating func finishReading() throws(Refusal) {
     do throws(BundleViolation) {
       try reader.finish()
     } catch {
@@ -132,7 +155,7 @@ public struct BundleIntake: Sendable {
 
   /// The memory that the members' bodies take now.
   public var bodyBytes: Int {
-    members.reduce(0) { bytes, member in
+    members.reduce(frameBytes.count) { bytes, member in
       switch member.body {
       case .none, .refused: bytes
       case .encoded(let body), .plain(let body, _): bytes + body.count
@@ -142,11 +165,12 @@ public struct BundleIntake: Sendable {
 
   /// Whether ``decode()`` has something to do; it takes the processor for long.
   public var hasEncoded: Bool {
-    members.contains { member in if case .encoded = member.body { true } else { false } }
+    frame != nil || members.contains { member in if case .encoded = member.body { true } else { false } }
   }
 
-  /// Decodes the members that came encoded; to be called when the bundle is complete.
-  public mutating func decode() {
+  /// Decodes what came encoded, the bundle or members of it; to be called when the bundle is complete.
+  public mutating func decode() throws(Refusal) {
+    try openFrame()
     for index in members.indices {
       guard case .encoded(let sent) = members[index].body, let announced = members[index].plan.announced else {
         continue
@@ -158,6 +182,17 @@ public struct BundleIntake: Sendable {
         members[index].body = .refused(error)
       }
     }
+  }
+}
+
+extension BundleIntake {
+  private mutating func openFrame() throws(Refusal) {
+    guard let frame else { return }
+    let bundle = try frame.plain(of: frameBytes)
+    frameBytes = []
+    self.frame = nil
+    try bundle.withUnsafeBufferPointer { (bytes) throws(Refusal) in try read(UnsafeRawBufferPointer(bytes)) }
+    try finishReading()
   }
 }
 

@@ -91,7 +91,9 @@ public struct RequestTranslation: Sendable {
       return .ask(.chunk(credential, SessionID(id), index: index, try announced(request)))
     case (.file(let name), "PUT"): return .ask(try wholeFile(request, credential, name))
     case (.files, "POST"):
-      return try several(request, .files) { .readBundle(BundleIntake(contentLength: $0, of: credential, self)) }
+      return try several(request, .files) { (length) throws(Refusal) in
+        .readBundle(BundleIntake(contentLength: length, try frame(request, length), of: credential, self))
+      }
     default: return .answer(RequestTranslation.methodNotAllowed(path))
     }
   }
@@ -141,7 +143,7 @@ public struct RequestTranslation: Sendable {
 
   /// The bounds of a bundle or a run as a whole; those of its members are the intake's. `plan` is told the body's length.
   private func several(
-    _ request: WireRequest, _ bounds: BundleBounds, _ plan: (Int) -> RequestPlan
+    _ request: WireRequest, _ bounds: BundleBounds, _ plan: (Int) throws(Refusal) -> RequestPlan
   ) throws(Refusal) -> RequestPlan {
     guard request.field(HeaderName.contentType)?.lowercased() == MediaType.bundle else {
       return .answer(
@@ -156,7 +158,29 @@ public struct RequestTranslation: Sendable {
         ))
     }
     guard length <= UInt64(bounds.contentBytesMax) else { throw Refusal(.tooManyBytes, bounds) }
-    return plan(Int(length))
+    return try plan(Int(length))
+  }
+
+  /// The frame that a bundle of this length comes as; nil where it comes as it is.
+  private func frame(_ request: WireRequest, _ contentLength: Int) throws(Refusal) -> AdmittedBody? {
+    guard let text = request.field(HeaderName.chunkEncoding) else { return nil }
+    switch ChunkEncoding(headerValue: text) {
+    case .identity?: return nil
+    case .zstd(.none)?: break
+    case .lz4?, .zstd?, nil:
+      throw Refusal(
+        .badRequest(field: HeaderName.chunkEncoding),
+        "a bundle comes as it is, or as one Zstandard frame without a filter")
+    }
+    guard let plain = request.field(HeaderName.chunkSize).flatMap({ DecimalText.unsigned($0) }), plain > 0 else {
+      throw Refusal(
+        .badRequest(field: HeaderName.chunkSize),
+        "\(HeaderName.chunkSize) must be the length of the bundle in the frame")
+    }
+    guard plain <= UInt64(BundleBounds.files.contentBytesMax) else { throw Refusal(.tooManyBytes, .files) }
+    let frame = AdmittedBody(frameOf: Int(plain), contentLength: contentLength)
+    guard contentLength <= Int(plain) else { throw .encodedTooLong(plainBytes: Int(plain)) }
+    return frame
   }
 
   /// What is to be done about a member of a run into this session: as about the same request alone.

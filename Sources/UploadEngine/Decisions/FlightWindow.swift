@@ -40,6 +40,11 @@ struct FlightWindow: Hashable, Sendable {
     return arrivedLately(at: now)
   }
 
+  /// The same in a second.
+  func bytesPerSecond(at now: MonotonicTime) -> Double? {
+    shown(at: now).map { Double($0) / Self.memory.seconds }
+  }
+
   /// As many as may be on their way now, on a line of which this is known.
   func bytes(bytesPerSecond: Double?, at now: MonotonicTime) -> Int {
     let recent = arrivedLately(at: now)

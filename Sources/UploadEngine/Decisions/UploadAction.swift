@@ -213,6 +213,8 @@ public struct WholeFileOrder: Hashable, Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
+  /// The files of its request are compressed together.
+  public var sharesFrame = false
 }
 
 /// How a read ended.

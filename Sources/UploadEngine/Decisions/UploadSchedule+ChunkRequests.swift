@@ -134,22 +134,29 @@ extension UploadSchedule {
         ReadOrder(
           id: read, file: id, epoch: chunkEpoch ?? entry.file.snapshot.epoch, isOfGrowingFile: chunkEpoch != nil,
           offset: transfer.plan.offset(of: index),
-          byteCount: byteCount, compression: compression(of: entry.file, at: now), isSmall: isSmall,
-          bufferBytes: bufferByteCount)))
+          byteCount: byteCount, compression: compression(of: entry.file, at: now, isSmall: isSmall, byteCount),
+          isSmall: isSmall, bufferBytes: bufferByteCount)))
   }
 
   /// How a chunk of a file may travel compressed.
-  private func compression(of file: FileUpload, at now: Moment) -> ChunkCompression {
+  private func compression(
+    of file: FileUpload, at now: Moment, isSmall: Bool, _ byteCount: Int
+  ) -> ChunkCompression {
     // What is only compared goes nowhere.
     guard file.progress.delivered == nil else { return .none }
+    guard !isSmall || !waitsForSharedFrame(file, byteCount: byteCount, at: now) else { return .none }
+    return compression(of: file, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
+  }
+
+  /// What its setting makes of the receiver's offer, on a line that takes so much.
+  func compression(of file: FileUpload, lineBytesPerSecond: Double?) -> ChunkCompression {
     let rules = limits.rules
     let setting =
       rules.haveCompressions
       ? rules.settings(for: file.snapshot.names.first ?? file.path).compress : rules.defaults.compress
     var offered = encodings
     if zstdIsRefused { offered.remove(.zstd) }
-    return ChunkCompression(
-      setting, offered: offered, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
+    return ChunkCompression(setting, offered: offered, lineBytesPerSecond: lineBytesPerSecond)
   }
 
   /// How long a buffer for a chunk is: of few lengths, so that buffers are used again, and none longer than it has to be.

@@ -75,11 +75,13 @@ extension UploadSchedule {
   /// A request has ended. `outcome` is a refusal when there was no response.
   public mutating func requestCompleted(
     _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionFacts,
-    offers: DestinationOffers = DestinationOffers(), at now: Moment
+    offers: DestinationOffers = DestinationOffers(), sharedFrame: SharedFrame? = nil, at now: Moment
   ) {
     defer { pump(at: now) }
+    if let sharedFrame { sharedFrames.tried(sharedFrame) }
     guard !noteCredentials(request, outcome, at: now) else { return }
-    guard let underway = requests.removeValue(forKey: request) else { return }
+    guard var underway = requests.removeValue(forKey: request) else { return }
+    underway.sharedFrame = sharedFrame
     let purpose = underway.purpose
     let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome
     noteOrder(of: underway, outcome, at: now)
@@ -144,6 +146,7 @@ extension UploadSchedule {
     if let encodings = offers.encodings { self.encodings = encodings }
     learnRuns(offers)
     learnZeros(offers)
+    learnSharedFrames(offers)
     if let filesPerRequest = offers.filesPerRequest {
       self.filesPerRequest = max(1, min(filesPerRequest, limits.smallBuffers))
     }

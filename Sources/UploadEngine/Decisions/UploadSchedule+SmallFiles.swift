@@ -138,6 +138,7 @@ extension UploadSchedule {
     var orders: [WholeFileOrder] = []
     var byteCount: UInt64 = 0
     var opensConnection = false
+    let sharesFrame = shareFrame(turns, at: now)
     for turn in turns {
       if files.entry(turn.id)?.file.session?.lostPaths.contains(turn.path) ?? true, let file = files[turn.id] {
         // The session is never opened: only its nonce is used, so that every try carries the same idempotency key. Where another
@@ -154,7 +155,8 @@ extension UploadSchedule {
         WholeFileOrder(
           file: turn.id, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [], path: turn.path,
           digest: turn.digest, read: turn.read, streamedBytes: file.isStreamed ? file.snapshot.sizeBytes : nil,
-          modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode))
+          modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode,
+          sharesFrame: sharesFrame))
       byteCount += file.snapshot.sizeBytes
       opensConnection = opensConnection || file.needsNewConnection
     }

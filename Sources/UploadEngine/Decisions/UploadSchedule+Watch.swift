@@ -74,9 +74,8 @@ extension UploadSchedule {
     if let (bytes, interval) = sampler.ended(byteCount, isAcknowledged: isAcknowledged, at: now.monotonic) {
       estimate.add(bytes: bytes, over: interval, at: now.monotonic)
     }
-    let sentBytes = byteCount - min(byteCount, underway.savedBytes)
     if let (bytes, interval) = lineSampler.ended(
-      byteCount, counting: sentBytes, isAcknowledged: isAcknowledged, at: now.monotonic)
+      byteCount, counting: underway.sentBytes(of: byteCount), isAcknowledged: isAcknowledged, at: now.monotonic)
     {
       lineRate.add(bytes: bytes, over: interval, at: now.monotonic)
     }
@@ -154,5 +153,14 @@ extension UploadSchedule {
     for (request, underway) in requests where underway.purpose.file == id { actions.append(.cancel(request)) }
     if files[id]?.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
     if files[id] != nil { files[id]?.needsNewConnection = true }
+  }
+}
+
+extension UploadSchedule.Underway {
+  /// What the line carries for so many plain bytes of it.
+  fileprivate func sentBytes(of plainBytes: Int) -> Int {
+    let sentOfAll = sharedFrame?.sentBytes ?? byteCount - min(byteCount, savedBytes)
+    guard sentOfAll != byteCount, byteCount > 0 else { return plainBytes }
+    return Int(Double(plainBytes) * Double(sentOfAll) / Double(byteCount))
   }
 }

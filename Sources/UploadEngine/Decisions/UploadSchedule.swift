@@ -96,6 +96,8 @@ public struct UploadSchedule: Sendable {
     var byteCount = 0
     /// Of these, what need not be sent because of compression.
     var savedBytes = 0
+    /// Its files were compressed together.
+    var sharedFrame: SharedFrame?
     /// Of these, what has arrived.
     var sentBytes: UInt64 = 0
     var carriesSmallFiles = false
@@ -307,6 +309,8 @@ public struct UploadSchedule: Sendable {
   var runFailures = RunFailures()
   /// How bodies may travel; plain ones only until the receiver has said more.
   var encodings: LookupSet<OfferedEncoding> = [.identity]
+  /// Whether small files that travel together are compressed together.
+  var sharedFrames = SharedFrames()
   /// A Zstandard frame was refused as such, whatever ``encodings`` say.
   var zstdIsRefused = false
   /// What memory allows (spec A2).

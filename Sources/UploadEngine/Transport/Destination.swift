@@ -16,6 +16,9 @@ public protocol Destination: Sendable {
   var endpointCount: Int { get }
   /// The request that carries out a step over one of its addresses.
   func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest
+  /// The same request with the files that it carries compressed together, where that saves enough. Takes the processor, and no lock: a
+  /// lowered thread does it.
+  func compressedTogether(_ request: HTTPRequest) -> HTTPRequest
   /// What a response to a step means.
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome
   /// A further request that a step needs before it can be said what became of it: the next page of a list, or a look at
@@ -57,6 +60,9 @@ extension Destination {
 
   /// One address.
   public var endpointCount: Int { 1 }
+
+  /// Nothing there would decode it.
+  public func compressedTogether(_ request: HTTPRequest) -> HTTPRequest { request }
 
   /// Every step is one request.
   public func followUp(

@@ -31,6 +31,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var takesRuns = false
   /// Chunks of zeros need not be sent, where the server offers that (``DestinationOffers/zeroRangesMax``).
   public var takesZeros = false
+  /// Decodes the files of one request that were compressed together; whether its server does, it says itself.
+  public var takesSharedFrames = false
   /// A session without a chunk cannot be published: an empty file goes as a whole file.
   public var needsChunks = false
   /// Every chunk but the last is at least so long.

@@ -10,6 +10,8 @@ public struct DestinationOffers: Hashable, Sendable {
   public var runBytesMax: Int?
   /// The most ranges of chunks that one request may name as zeros; nil when the answer does not say.
   public var zeroRangesMax: Int?
+  /// It decodes the files of one request that were compressed together; nil when the answer does not say.
+  public var takesSharedFrames: Bool?
   /// What the destination can do, now that its server has said so; nil when the answer does not say. Until then a
   /// destination claims no more than any of its servers can do.
   public var abilities: DestinationAbilities?
@@ -17,13 +19,14 @@ public struct DestinationOffers: Hashable, Sendable {
   /// What an answer says.
   public init(
     encodings: LookupSet<OfferedEncoding>? = nil, filesPerRequest: Int? = nil, runBytesMax: Int? = nil,
-    zeroRangesMax: Int? = nil, abilities: DestinationAbilities? = nil
+    zeroRangesMax: Int? = nil, takesSharedFrames: Bool? = nil, abilities: DestinationAbilities? = nil
   ) {
     self.abilities = abilities
     self.encodings = encodings
     self.filesPerRequest = filesPerRequest
     self.runBytesMax = runBytesMax
     self.zeroRangesMax = zeroRangesMax
+    self.takesSharedFrames = takesSharedFrames
   }
 }
 

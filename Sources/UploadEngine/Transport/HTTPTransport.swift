@@ -199,6 +199,8 @@ public struct HTTPRequest: Sendable {
   /// Over HTTP/1.1 the server is asked before the body goes out (RFC 9110, 10.1.1): a refusal costs its head alone. One that does not
   /// know the question costs a second.
   public var asksBeforeBody = false
+  /// What came of compressing the files that it carries together; nil where that was not tried.
+  public var sharedFrame: SharedFrame?
   /// Counts the body's bytes as the network takes them; nil where that is not looked at.
   public var sentBytes: SentByteCounter?
 

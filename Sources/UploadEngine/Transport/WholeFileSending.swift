@@ -26,6 +26,8 @@ public struct WholeFileSending: Sendable {
   public var mode: UInt32
   /// Whose the name may be; nil where the destination does not compare.
   public var right: NameRight?
+  /// The files of its request are compressed together.
+  public var sharesFrame = false
   /// Counts what the network took.
   public var sentBytes: SentByteCounter
 

@@ -158,7 +158,7 @@ extension RequestResponder {
     let encoded = bundle
     return try await driver.compute { () throws(Refusal) in
       var decoded = encoded
-      decoded.decode()
+      try decoded.decode()
       return decoded
     }
   }
@@ -373,7 +373,8 @@ private enum FieldNames {
       HeaderName.idempotencyKey, HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID,
       HeaderName.ifExists, HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.contentType,
       HeaderName.contentLength, HeaderName.bundleFilesMax, HeaderName.runBytesMax, HeaderName.zeroRangesMax,
-      HeaderName.chunkEncodings, HeaderName.spool, HeaderName.spoolKnown, "Cache-Control", "Expect",
+      HeaderName.chunkEncodings, HeaderName.bundleEncodings, HeaderName.spool, HeaderName.spoolKnown,
+      "Cache-Control", "Expect",
     ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
 
   static func name(_ text: String) -> HTTPField.Name? { known[text] ?? HTTPField.Name(text) }

@@ -167,6 +167,7 @@ let destinationParsers: [FuzzedParser] = [
       "Location: /files/u1\r\n", "Location: https://evil.example/\r\n", "Upload-Offset: 9\r\n",
       "Upload-Complete: ?1\r\n",
       "Upload-Length: 18\r\n", "Upload-Expires: ", "X-Bundle-Files-Max: 64\r\n", "X-Chunk-Encodings: lz4\r\n",
+      "X-Bundle-Encodings: zstd\r\n",
       "<UploadId>", "<Part><PartNumber>1</PartNumber><ETag>", "<IsTruncated>true</IsTruncated>",
       "<NextPartNumberMarker>",
       "x-amz-meta-uploadfs-session: ", "\"held\":[[0,4294967295]]", "\"digests\":{\"0\":\"", "\"state\":\"committed\"",
@@ -176,7 +177,7 @@ let destinationParsers: [FuzzedParser] = [
       (
         0,
         text(
-          "200 OK\r\nX-Bundle-Files-Max: 64\r\nX-Chunk-Encodings: identity, lz4, zstd\r\n\r\n",
+          "200 OK\r\nX-Bundle-Files-Max: 64\r\nX-Chunk-Encodings: identity, lz4, zstd\r\nX-Bundle-Encodings: zstd\r\n\r\n",
           "201 x\r\n\r\n{\"id\":\"s-2\",\"chunk_size\":9,\"expires_at\":9,\"encodings\":[\"lz4\",\"zstd\"]}",
           "201 x\r\n\r\n",
           "200 x\r\n\r\n",

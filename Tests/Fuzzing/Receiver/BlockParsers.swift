@@ -64,7 +64,7 @@ let handmadeFrame: [UInt8] = [
   0x28, 0xB5, 0x2F, 0xFD, 0x20, 200, 0x08, 0, 0, 0, 0x1A, 0x03, 0, 1, 0x23, 0x03, 0, 0,
 ]
 
-private func framed(_ plain: [UInt8]) -> [UInt8] {
+func framed(_ plain: [UInt8]) -> [UInt8] {
   guard let compressor = ZstandardCompressor() else { return [] }
   return [UInt8](unsafeUninitializedCapacity: plain.count + 64) { target, count in
     count =

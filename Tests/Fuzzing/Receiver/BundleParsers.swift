@@ -131,6 +131,29 @@ let bundleParsers: [FuzzedParser] = [
     let whole = intake([input.bytes[...]])
     require(whole == intake([input.bytes[..<place], input.bytes[place...]]), "pieces change nothing")
   },
+  FuzzedParser("FramedBundle", bytesMax: 8192, words: ["PUT ", "\r\n\r\n", "zstd"]) {
+    let zeros = [UInt8](repeating: 0, count: 4096)
+    let bundles = [several, bundled("a/b", [1, 2, 3]) + bundled("c", zeros), zeros]
+    return bundles.flatMap { plain -> [[UInt8]] in
+      let frame = framed(plain)
+      let behind: [UInt8] = [0, 9, UInt8(plain.count >> 8), UInt8(plain.count & 0xff)]
+      return [frame + behind, Array(frame.dropLast()) + behind]
+    }
+  } test: { input in
+    var input = input
+    // They stand behind the frame, with the place where it is cut.
+    let plainBytes = input.choose() | input.choose() << 8
+    let place = input.choosePlaces(1)[0]
+    let whole = intake([input.bytes[...]], frameOf: plainBytes)
+    require(
+      whole == intake([input.bytes[..<place], input.bytes[place...]], frameOf: plainBytes), "pieces change nothing")
+    guard !input.bytes.isEmpty else { return }
+    let packed = framed(input.bytes)
+    guard packed.count <= input.bytes.count else { return }
+    require(
+      intake([packed[...]], frameOf: input.bytes.count) == intake([input.bytes[...]]),
+      "a bundle in a frame is the bundle")
+  },
   FuzzedParser("RunIntake", bytesMax: 8192, words: words + ["/v1/uploads/s/chunks/", "4096"]) {
     let zeros = [UInt8](repeating: 0, count: 4096)
     let block = compressed(zeros)
@@ -232,15 +255,19 @@ func compressed(_ plain: [UInt8]) -> [UInt8] {
 
 let translation = RequestTranslation(credentials: [Credential(token: "token", root: "root")], limits: CoreLimits())
 
-/// What a receiver makes of a bundle: each member's plan and body, or the refusal.
-private func intake(_ pieces: [ArraySlice<UInt8>]) -> [String] {
+/// What a receiver makes of a bundle, or of one in a frame of so many plain bytes: each member's plan and body, or the refusal.
+private func intake(_ pieces: [ArraySlice<UInt8>], frameOf plainBytes: Int? = nil) -> [String] {
   let length = pieces.map(\.count).reduce(0, +)
-  let request = WireRequest(
-    method: "POST", target: "/v1/files",
-    fields: [
-      ("Authorization", "Bearer token"), ("Content-Type", MediaType.bundle), ("Content-Length", String(length)),
-    ])
-  guard case .readBundle(var intake) = translation.plan(request) else { fatalError("a bundle is to be read") }
+  var fields: [(name: String, value: String)] = [
+    ("Authorization", "Bearer token"), ("Content-Type", MediaType.bundle), ("Content-Length", String(length)),
+  ]
+  if let plainBytes {
+    fields.append((HeaderName.chunkEncoding, "zstd"))
+    fields.append((HeaderName.chunkSize, String(plainBytes)))
+  }
+  let plan = translation.plan(WireRequest(method: "POST", target: "/v1/files", fields: fields))
+  if case .answer(let answer) = plan, plainBytes.map({ $0 == 0 || $0 < length }) == true { return ["\(answer.status)"] }
+  guard case .readBundle(var intake) = plan else { fatalError("a bundle is to be read") }
   do throws(Refusal) {
     for piece in pieces {
       try Array(piece).withUnsafeBufferPointer { (bytes) throws(Refusal) in
@@ -252,7 +279,11 @@ private func intake(_ pieces: [ArraySlice<UInt8>]) -> [String] {
   } catch {
     return ["\(error)"]
   }
-  intake.decode()
+  do throws(Refusal) {
+    try intake.decode()
+  } catch {
+    return ["\(error)"]
+  }
   require(!intake.hasEncoded, "every body is decoded")
   require(intake.bodyBytes <= intake.memoryBytes, "decoded bodies take no more memory than is said")
   return intake.members.map { member in

@@ -60,6 +60,8 @@ import UploadEngine
     amounts["compressionLookShare"] = UploadConstants.compressionLookShare
     amounts["compressionCoreShare"] = UploadConstants.compressionCoreShare
     amounts["compressionTimeTolerance"] = UploadConstants.compressionTimeTolerance
+    amounts["sharedFrameFileBytes"] = Double(UploadConstants.sharedFrameFileBytes)
+    amounts["sharedFrameLevel"] = Double(UploadConstants.sharedFrameLevel)
     amounts["chunkTimeoutBase"] = UploadConstants.chunkTimeoutBase / .seconds(1)
     amounts["chunkTimeoutMin"] = UploadConstants.chunkTimeoutMin / .seconds(1)
     amounts["connectionTimeout"] = UploadConstants.connectionTimeout / .seconds(1)

@@ -1,0 +1,65 @@
+import FileModel
+
+/// Small files that travel together are compressed together (spec C7): what they have in common, their heads first of all, is sent once.
+extension UploadSchedule {
+  /// Whether that is tried.
+  struct SharedFrames: Hashable, Sendable {
+    /// After tries that gained nothing, so many requests go without one at most.
+    private static let restMax = 64
+
+    /// The receiver decodes them.
+    var isOffered = false
+    private var rest = 0
+    private var requestsLeft = 0
+
+    /// Whether the next request is a try.
+    mutating func isTried() -> Bool {
+      guard requestsLeft > 0 else { return true }
+      requestsLeft -= 1
+      return false
+    }
+
+    /// What came of one.
+    mutating func tried(_ frame: SharedFrame) {
+      rest = frame.isShorter ? 0 : min(max(1, 2 * rest), Self.restMax)
+      requestsLeft = rest
+    }
+  }
+
+  /// What an answer says of them. A server that says what else it takes, and nothing of these, knows none.
+  mutating func learnSharedFrames(_ offers: DestinationOffers) {
+    if let isOffered = offers.takesSharedFrames {
+      sharedFrames.isOffered = isOffered
+    } else if offers.encodings != nil || offers.filesPerRequest != nil {
+      sharedFrames.isOffered = false
+    }
+  }
+
+  /// The files of a request are compressed together.
+  mutating func shareFrame(_ turns: [WholeFileTurn], at now: Moment) -> Bool {
+    guard turns.count > 1 else { return false }
+    let mayAll = turns.allSatisfy { turn in files.entry(turn.id).map { mayShareFrame($0.file, at: now) } ?? false }
+    return mayAll && sharedFrames.isTried()
+  }
+
+  /// A file is read as it is, because it is compressed with others when it is sent.
+  func waitsForSharedFrame(_ file: FileUpload, byteCount: Int, at now: Moment) -> Bool {
+    byteCount <= UploadConstants.sharedFrameFileBytes && filesPerRequest > 1 && mayShareFrame(file, at: now)
+  }
+
+  private func mayShareFrame(_ file: FileUpload, at now: Moment) -> Bool {
+    guard sharedFrames.isOffered, abilities.takesSharedFrames, !memory.readsPlainly, isSmall(file) else { return false }
+    let line = lineRate.bytesPerSecond(at: now.monotonic) ?? lineOfShortRequests(at: now)
+    return compression(of: file, lineBytesPerSecond: line).zstd
+  }
+
+  /// What the line has shown while it was never idle, where that is little: more may be all that the machines at its ends can do with small
+  /// files, of which short requests say more than of the line.
+  private func lineOfShortRequests(at now: Moment) -> Double? {
+    guard let shown = flightWindow.bytesPerSecond(at: now.monotonic) else { return nil }
+    switch SpeedTier(bytesPerSecond: shown) {
+    case .slow, .normal: return shown
+    case .fast, .ultrafast, .unknown: return nil
+    }
+  }
+}

@@ -1,0 +1,205 @@
+import FileModel
+import Integrity
+import Lookup
+import Promises
+import Testing
+
+@testable import UploadEngine
+
+/// Small files that travel together are compressed together, where that gains (spec C7).
+@Suite struct SharedFramesTests {
+  private static let offers = DestinationOffers(
+    encodings: [.identity, .lz4, .zstd], filesPerRequest: 64, takesSharedFrames: true)
+
+  private func harness(_ setting: FileSettings.Compress, _ offers: DestinationOffers = offers, rule: String? = nil)
+    throws
+    -> ScheduleHarness
+  {
+    var limits = UploadLimits()
+    limits.rampDelay = .zero
+    limits.followsLine = false
+    limits.rules.defaults.compress = setting
+    if let rule { limits.rules.rules = [try FileRule(rule)] }
+    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 1 << 20) { $0.takesSharedFrames = true }
+    harness.handle(.scanEnded)
+    harness.offers = offers
+    harness.handle(ImaginaryFile(999, "first", size: 1).opened)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.handle(.removed(ImaginaryFile(999, "first", size: 1).id))
+    return harness
+  }
+
+  private func files(_ numbers: ClosedRange<UInt64>, size: UInt64 = 700, _ ending: String = "json") -> [ImaginaryFile] {
+    numbers.map { ImaginaryFile($0, "f\($0).\(ending)", size: size) }
+  }
+
+  /// Closes them, and answers the one that goes alone: the others are under way together.
+  private func sendTogether(_ files: [ImaginaryFile], _ harness: inout ScheduleHarness) -> [WholeFileOrder] {
+    for file in files {
+      harness.handle(file.opened)
+      harness.handle(file.settled)
+    }
+    harness.answerReads()
+    if let first = harness.sent.first(where: { $0.order.isWholeFile }) {
+      harness.answer(ScheduleHarness.success(of: first.order)) { $0 == first.order }
+    }
+    for request in harness.sent { if case .bundle(let members) = request.order { return members } }
+    Issue.record("none travel together")
+    return []
+  }
+
+  private func answerBundle(_ frame: SharedFrame?, _ outcome: StepOutcome? = nil, _ harness: inout ScheduleHarness) {
+    guard let index = harness.sent.firstIndex(where: { if case .bundle = $0.order { true } else { false } }) else {
+      Issue.record("no request with several files")
+      return
+    }
+    let request = harness.sent.remove(at: index)
+    let offers = harness.offers
+    harness.apply {
+      $0.requestCompleted(
+        request.id, outcome: outcome ?? ScheduleHarness.success(of: request.order),
+        connection: HTTPConnectionFacts(), offers: offers, sharedFrame: frame, at: $1)
+    }
+    harness.record()
+  }
+
+  @Test func filesThatTravelTogether_areCompressedTogether_andReadAsTheyAre() throws {
+    var harness = try harness(.zstd)
+    for file in files(1...9) { harness.write(file) }
+    #expect(harness.reads.count == 9 && harness.reads.allSatisfy { !$0.mayCompress })
+    let members = sendTogether(files(11...19), &harness)
+    #expect(members.count > 1 && members.allSatisfy(\.sharesFrame))
+  }
+
+  /// What a filter may shorten is long enough for one of its own.
+  @Test func longerFiles_areCompressedForThemselves() throws {
+    var harness = try harness(.zstd)
+    for file in files(1...3, size: UInt64(UploadConstants.sharedFrameFileBytes + 1)) { harness.write(file) }
+    #expect(harness.reads.count == 3 && harness.reads.allSatisfy { $0.compression.zstd })
+  }
+
+  @Test func oneFileAlone_isNotInAFrame() throws {
+    var harness = try harness(.zstd)
+    harness.write(files(1...1)[0])
+    harness.answerReads()
+    guard case .wholeFile(let whole)? = harness.sent.last?.order else {
+      Issue.record("\(harness.sent)")
+      return
+    }
+    #expect(!whole.sharesFrame)
+  }
+
+  @Test(.promises("P118"), arguments: [FileSettings.Compress.off, .lz4, .auto])
+  func whereZstandardIsNotChosen_theyGoAsTheyAre(setting: FileSettings.Compress) throws {
+    var harness = try harness(setting)
+    #expect(sendTogether(files(1...9), &harness).allSatisfy { !$0.sharesFrame }, "of the line nothing is known")
+  }
+
+  @Test(.promises("P118")) func olderReceivers_getThemAsTheyAre() throws {
+    var older = Self.offers
+    older.takesSharedFrames = nil
+    var harness = try harness(.zstd, older)
+    #expect(sendTogether(files(1...9), &harness).allSatisfy { !$0.sharesFrame })
+    harness.answerReads()
+  }
+
+  @Test func receiverThatIsPutBackToAnOlderVersion_getsThemAsTheyAre() throws {
+    var harness = try harness(.zstd)
+    #expect(sendTogether(files(1...9), &harness).allSatisfy { $0.sharesFrame })
+    harness.offers.takesSharedFrames = nil
+    answerBundle(
+      SharedFrame(plainBytes: 9000, sentBytes: 2000), .refused(StepFailure(.badRequest, "what is this?")), &harness)
+    harness.answerReads()
+    harness.succeed()
+    #expect(files(1...9).allSatisfy { harness.state($0.id) == .complete }, "each has gone alone")
+    #expect(sendTogether(files(11...19), &harness).allSatisfy { !$0.sharesFrame })
+  }
+
+  @Test(.promises("P117")) func frameThatIsRefusedAsSuch_isNotTriedAgain() throws {
+    var harness = try harness(.zstd)
+    _ = sendTogether(files(1...9), &harness)
+    answerBundle(
+      SharedFrame(plainBytes: 9000, sentBytes: 2000), .refused(StepFailure(.encodingRefused, "what is zstd?")), &harness
+    )
+    harness.answerReads()
+    harness.succeed()
+    #expect(files(1...9).allSatisfy { harness.state($0.id) == .complete })
+    #expect(sendTogether(files(11...19), &harness).allSatisfy { !$0.sharesFrame })
+  }
+
+  @Test func fileThatIsNotToBeCompressed_isInNoFrame() throws {
+    var harness = try harness(.zstd, rule: "*.jpg compress=off")
+    let members = sendTogether(files(1...9) + files(10...10, "jpg"), &harness)
+    #expect(members.count == 9 && members.allSatisfy { !$0.sharesFrame })
+  }
+
+  @Test func whereNothingIsGained_theNextOnesGoWithoutATry() throws {
+    var harness = try harness(.zstd)
+    var tried: [Int] = []
+    for round in 0..<12 {
+      let number = UInt64(100 * round)
+      if sendTogether(files((number + 1)...(number + 4)), &harness).allSatisfy(\.sharesFrame) {
+        tried.append(round)
+        answerBundle(SharedFrame(plainBytes: 5000, sentBytes: 5000), nil, &harness)
+      } else {
+        answerBundle(nil, nil, &harness)
+      }
+      harness.succeed()
+    }
+    #expect(tried == [0, 2, 5, 10])
+    var frames = harness.schedule.sharedFrames
+    frames.tried(SharedFrame(plainBytes: 5000, sentBytes: 4000))
+    let isTriedAgain = [frames.isTried(), frames.isTried()]
+    #expect(isTriedAgain == [true, true])
+  }
+
+  @Test func shortOfMemory_nothingIsCompressedTogether() throws {
+    var harness = try harness(.zstd)
+    harness.apply { $0.memoryChanged(to: MemoryBudget(availableBytes: 1_000_000), at: $1) }
+    for file in files(1...4) {
+      harness.handle(file.opened)
+      harness.handle(file.settled)
+    }
+    for _ in 0..<20 {
+      harness.answerReads()
+      for request in harness.sent {
+        if case .bundle(let members) = request.order { #expect(members.allSatisfy { !$0.sharesFrame }) }
+      }
+      harness.succeed()
+    }
+    #expect(files(1...4).allSatisfy { harness.state($0.id) == .complete })
+  }
+
+  /// Bodies of small files say nothing of the line; what has arrived without a pause does.
+  @Test func onASlowLine_thatOnlyCarriesSmallFiles_theyAreCompressedTogether() throws {
+    var window = FlightWindow(bytesLeast: 1000)
+    func time(_ seconds: Double) -> MonotonicTime { MonotonicTime(nanoseconds: Int64(seconds * 1e9)) }
+    window.started(at: time(10))
+    for quarter in 0..<9 { window.arrived(100_000, at: time(10 + Double(quarter) / 4)) }
+    #expect(window.bytesPerSecond(at: time(11)) == nil)
+    #expect(window.bytesPerSecond(at: time(12)) == 400_000)
+    window.ended(inFlight: 0)
+    #expect(window.bytesPerSecond(at: time(12)) == nil)
+  }
+
+  @Test(arguments: [(400_000, true), (6_000_000, true), (20_000_000, false)])
+  func whatShortRequestsShowOfALine_countsWhereItIsLittle(bytes: Int, isTogether: Bool) throws {
+    var harness = try harness(.auto)
+    for file in files(1...2) {
+      harness.handle(file.opened)
+      harness.handle(file.settled)
+    }
+    harness.answerReads()
+    harness.schedule.flightWindow.started(at: harness.now.monotonic)
+    harness.advance(by: .seconds(2))
+    harness.schedule.flightWindow.arrived(bytes, at: harness.now.monotonic)
+    for file in files(11...40) {
+      harness.handle(file.opened)
+      harness.handle(file.settled)
+    }
+    harness.answerReads()
+    var together: [WholeFileOrder] = []
+    for request in harness.sent { if case .bundle(let members) = request.order { together += members } }
+    #expect(!together.isEmpty && together.allSatisfy { $0.sharesFrame == isTogether })
+  }
+}
