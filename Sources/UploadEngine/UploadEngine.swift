@@ -607,10 +607,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   private func readEnded(_ job: ReadJob, _ result: ReadResult) {
     let outcome: ReadOutcome
-    var savedBytes = 0
+    var (savedBytes, encoding) = (0, ChunkEncoding.identity)
     switch result {
     case .success(let chunk):
-      savedBytes = chunk.savedBytes
+      (savedBytes, encoding) = (chunk.savedBytes, chunk.encoding)
       held.withLock {
         $0[ReadID(job.id)]?.encoding = chunk.encoding
         guard chunk.leavesNoTrace || job.isOfGrowingFile else { return }
@@ -621,7 +621,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .changed: outcome = .changed
     case .failed(let error): outcome = .failed(error)
     }
-    apply { [savedBytes] in $0.chunkRead(ReadID(job.id), result: outcome, savedBytes: savedBytes, at: $1) }
+    apply { [savedBytes, encoding] in
+      $0.chunkRead(ReadID(job.id), result: outcome, savedBytes: savedBytes, encoding: encoding, at: $1)
+    }
   }
 
   private func release(_ read: ReadID) {

@@ -85,10 +85,7 @@ extension FileReading {
   /// How much of the file is sent. A file without bytes is done when it is complete.
   var percentText: String {
     guard state != "complete" else { return "100 %" }
-    guard bytes.total > 0 else { return "0 %" }
-    // What has arrived may still be refused.
-    let sent = min(max(bytes.sent ?? 0, bytes.acknowledged), max(bytes.acknowledged, bytes.total - 1))
-    return "\(Int((Double(sent) / Double(bytes.total) * 100).rounded(.down))) %"
+    return "\(Int(min(max(percent, 0), 100).rounded(.down))) %"
   }
 
   /// One fact a line.
@@ -97,7 +94,11 @@ extension FileReading {
     if let reason { facts.append(("reason", Readable.line(reason))) }
     facts.append(("published as", Readable.line(publishedName)))
     facts.append(("size", "\(Readable.bytes(bytes.total)) (\(bytes.total) bytes)"))
-    facts.append(("sent", "\(Readable.bytes(max(bytes.sent ?? 0, bytes.acknowledged))) (\(percentText))"))
+    facts.append(("sent", "\(Readable.bytes(bytes.sent ?? bytes.acknowledged)) (\(percentText))"))
+    if let compression {
+      let (plain, sent) = (Readable.bytes(compression.plainBytes), Readable.bytes(compression.sentBytes))
+      facts.append(("compressed", "\(plain) to \(sent) (\(Readable.line(compression.encoding)))"))
+    }
     facts.append(("acknowledged", Readable.bytes(bytes.acknowledged)))
     if let upload {
       let mean = upload.bytesPerSecond.map { ", \(Readable.rate($0)) on average" } ?? ""

@@ -72,6 +72,12 @@ struct FileReading: Decodable {
     var merkleRoot: String
   }
 
+  struct Compression: Decodable {
+    var encoding: String
+    var plainBytes: UInt64
+    var sentBytes: UInt64
+  }
+
   struct Upload: Decodable {
     var seconds: Double
     var bytesPerSecond: Double?
@@ -89,11 +95,14 @@ struct FileReading: Decodable {
   var state: String
   var reason: String?
   var bytes: Bytes
+  var percent: Double
   var rateBytesPerSecond: Double
   var etaSeconds: Double?
   /// Unknown to daemons of earlier versions.
   var upload: Upload?
   var chunks: Chunks
+  /// Unknown to daemons of earlier versions.
+  var compression: Compression?
   var lastError: FailureReading?
   var nextAttemptAt: String?
   var receipt: Receipt?

@@ -99,3 +99,31 @@ def test_small_files_are_compressed_together(new_mount, receiver):
     zstd = compressed["zstd"]
     # The heads are compressed with them.
     assert zstd["plain_bytes"] > 0 and zstd["sent_bytes"] < 0.5 * zstd["plain_bytes"], compressed
+    together = [status for status in (mount.status(name) for name in contents) if status["compression"]]
+    assert len(together) > 100
+    for status in together:
+        assert status["compression"]["encoding"] == "zstd" and 0 < status["compression"]["gain"] < 1
+        assert status["compression"]["sent_bytes"] == status["bytes"]["sent"] < status["bytes"]["total"]
+        assert status["bytes"]["acknowledged"] == status["bytes"]["total"] and status["percent"] == 100
+
+
+def test_status_says_of_each_file_how_it_has_travelled(new_mount, receiver):
+    mount = begin(new_mount, receiver, "--compress", "zstd", "--chunk-size", str(1 << 20))
+    cloud, noise = points(400_000), random.Random(2).randbytes(1_500_000)
+    compressed = deliver(mount, receiver, {"cloud.pts": cloud, "noise.raw": noise})
+    status = mount.status("cloud.pts")
+    said = status["compression"]
+    assert re.fullmatch(r"zstd;stride=(12|24|36|48|60)(;difference=[1248])?", said["encoding"])
+    assert said["plain_bytes"] == len(cloud) == status["bytes"]["total"] and status["percent"] == 100
+    assert said["sent_bytes"] == status["bytes"]["sent"] < 0.65 * len(cloud)
+    assert abs(said["gain"] - (1 - said["sent_bytes"] / len(cloud))) < 0.001
+    assert said["sent_bytes"] <= compressed["zstd"]["sent_bytes"]
+    plain = mount.status("noise.raw")
+    assert plain["compression"] is None and plain["bytes"]["sent"] == len(noise)
+    # Of what was changed since, only what is delivered now counts.
+    with open(mount.root / "cloud.pts", "r+b") as file:
+        file.truncate(0)
+        file.write(noise)
+    mount.wait_all()
+    changed = mount.status("cloud.pts")
+    assert changed["compression"] is None and changed["bytes"]["sent"] == len(noise)

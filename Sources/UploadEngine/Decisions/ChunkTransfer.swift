@@ -92,6 +92,10 @@ final class ChunkTransfer: @unchecked Sendable {
   /// No chunk below this is pending that the server has nothing of. By it goes the order alone: one that is passed over is found by ``cursor``.
   private var lackedCursor = 0
   private var proof: CommitProof?
+  /// What compression has saved of each chunk when it was sent last; as long as the last one of which it saved anything.
+  private var savings: [UInt32] = []
+  /// Of the chunks that are done.
+  private(set) var savedBytes: UInt64 = 0
   /// What of it may be given up in the spool.
   var releasable = ReleasableChunks()
 
@@ -174,6 +178,15 @@ final class ChunkTransfer: @unchecked Sendable {
     }
   }
 
+  /// A chunk that is done was sent in so many bytes fewer than it has.
+  func saved(_ bytes: Int, at index: Int) {
+    guard states.indices.contains(index), case .done = states[index], bytes > 0 || index < savings.count else { return }
+    if index >= savings.count { savings += repeatElement(0, count: index + 1 - savings.count) }
+    savedBytes -= UInt64(savings[index])
+    savings[index] = UInt32(clamping: bytes)
+    savedBytes += UInt64(savings[index])
+  }
+
   /// Nothing is left to read or to hand to the network: every chunk is acknowledged or on its way.
   var isOnItsWay: Bool { doneCount + sendingCount == states.count }
 
@@ -223,6 +236,10 @@ final class ChunkTransfer: @unchecked Sendable {
       doneCount += step
       let bytes = UInt64(plan.byteCount(of: index))
       doneBytes = step > 0 ? doneBytes + bytes : doneBytes - bytes
+      if step < 0, index < savings.count {
+        savedBytes -= UInt64(savings[index])
+        savings[index] = 0
+      }
     }
   }
 }

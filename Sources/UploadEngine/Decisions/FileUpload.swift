@@ -127,6 +127,10 @@ struct FileUpload: Sendable {
     var rate = RateMeter()
     /// What of the present content the rates have counted.
     var countedBytes: UInt64 = 0
+    /// How some of the present content has travelled compressed, latest; nil where nothing has.
+    var encoding: ChunkEncoding?
+    /// What that has saved of a content that is delivered; before that its chunks say it.
+    var savedBytes: UInt64 = 0
     /// What the network took of a file that is being streamed.
     var streamedBytes: UInt64 = 0
     var protocolName = ""

@@ -64,6 +64,8 @@ extension UploadSchedule {
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
+    file.progress.encoding = nil
+    file.progress.savedBytes = 0
     file.progress.streamedBytes = 0
     file.progress.countedBytes = 0
     file.isStreamed = !fitsOneBuffer && abilities.streamsWholeFiles
@@ -233,7 +235,7 @@ extension UploadSchedule {
     let publishes = publications(of: order, purpose)
     requests[request] = Underway(
       purpose: purpose, sentAt: now.monotonic, publishes: publishes, byteCount: byteCount,
-      savedBytes: purpose.reads.reduce(0) { $0 + (savedBytes[$1] ?? 0) }, endpoint: endpoint)
+      savedBytes: purpose.reads.reduce(0) { $0 + (savedBytes[$1]?.bytes ?? 0) }, endpoint: endpoint)
     namesUnderWay.formUnion(publishes.map(\.path))
     if case .closed = gate { gate = .probing(request) }
     switch purpose {

@@ -112,6 +112,8 @@ extension UploadSchedule {
     file.receipt = nil
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
+    file.progress.encoding = nil
+    file.progress.savedBytes = 0
     file.completedAt = nil
     file.keptSince = nil
     file.lastFailure = nil

@@ -41,6 +41,40 @@ extension UploadSchedule {
     return min(file.snapshot.sizeBytes, transfer.doneBytes + underWay)
   }
 
+  /// A chunk was acknowledged that had travelled in this way.
+  mutating func noteSaving(_ saving: CompressionSaving, of id: FileID, at index: Int) {
+    guard let transfer = files.entry(id)?.file.transfer else { return }
+    transfer.saved(saving.bytes, at: index)
+    guard saving.bytes > 0, files.entry(id)?.file.progress.encoding != saving.encoding else { return }
+    files.update(id) { $0.progress.encoding = saving.encoding }
+  }
+
+  /// What compression has saved of what ``sentBytes(of:)`` counts.
+  func savedBytes(of file: FileUpload) -> UInt64 {
+    guard let transfer = file.transfer else { return file.progress.savedBytes }
+    let underWay = requests.values.reduce(UInt64(0)) { sum, underway in
+      guard underway.savedBytes > 0, underway.sentBytes > 0, underway.byteCount > 0,
+        underway.purpose.onlyFile == file.id
+      else { return sum }
+      let part = min(1, Double(underway.sentBytes) / Double(underway.byteCount))
+      return sum + UInt64(part * Double(underway.savedBytes))
+    }
+    return transfer.savedBytes + underWay
+  }
+
+  /// What compression has saved of a file that is published: requests with its last chunks may not have been answered yet.
+  func savedBytes(ofPublished file: FileUpload) -> UInt64 {
+    guard let transfer = file.transfer else { return file.progress.savedBytes }
+    var bytes = transfer.savedBytes
+    for (request, underway) in requests where underway.savedBytes > 0 {
+      guard case .chunks(file.id, let chunks, _) = underway.purpose,
+        chunks.contains(where: { transfer.isSending(request, at: $0.index) })
+      else { continue }
+      bytes += UInt64(underway.savedBytes)
+    }
+    return bytes
+  }
+
   /// Something of a file was acknowledged, or has arrived: the rates count what was not counted before.
   mutating func countSent(of id: FileID, at now: Moment) {
     guard let file = files.entry(id)?.file else { return }

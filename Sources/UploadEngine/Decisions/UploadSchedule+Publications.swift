@@ -99,6 +99,7 @@ extension UploadSchedule {
       acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
     }
     let chunkBytes = chunkBytes(of: file)
+    if !file.isWholeFile { file.progress.savedBytes = savedBytes(ofPublished: file) }
     leaveTransfer(&file)
     watchdog.uploadEnded(file.id)
     file.receipt = receipt

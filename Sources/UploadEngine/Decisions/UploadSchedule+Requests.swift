@@ -7,10 +7,10 @@ import OrderedCollections
 extension UploadSchedule {
   /// A read has ended.
   public mutating func chunkRead(
-    _ read: ReadID, result: ReadOutcome, savedBytes saved: Int = 0, at now: Moment
+    _ read: ReadID, result: ReadOutcome, savedBytes saved: Int = 0, encoding: ChunkEncoding = .lz4, at now: Moment
   ) {
     defer { pump(at: now) }
-    if saved > 0, reads[read] != nil { savedBytes[read] = saved }
+    if saved > 0, reads[read] != nil { savedBytes[read] = CompressionSaving(encoding: encoding, bytes: saved) }
     guard let (id, index, isOfGrowingFile) = reads.removeValue(forKey: read) else { return }
     guard let file = files[id], let transfer = file.transfer, transfer.states.indices.contains(index),
       transfer.states[index] == .reading(read)
@@ -110,17 +110,22 @@ extension UploadSchedule {
     case .secureSession(let id, let session):
       secureEnded(id, session, outcome, at: now)
     case .chunks(let id, let chunks, let session):
+      let savings = chunks.map { savedBytes[$0.read] ?? .nothing }
       for chunk in chunks { release(chunk.read) }
       noteWarmth(id, connection)
       guard !stragglerEnded(id, request, underway, outcome) else { break }
       chunksEnded(id, request, chunks, session, outcome, sentAt: underway.sentAt, at: now)
+      for (position, chunk) in chunks.enumerated()
+      where outcome.ofMember(position, of: chunks.count).isChunkStored {
+        noteSaving(savings[position], of: id, at: chunk.index)
+      }
     case .zeros(let id, let zeros):
       zerosEnded(id, request, zeros, outcome, at: now)
     case .commit(let id):
       noteWarmth(id, connection)
       publicationEnded(id, request, outcome, at: now)
     case .wholeFiles(let turns):
-      wholeFilesEnded(turns, request, outcome, connection, at: now)
+      wholeFilesEnded(turns, request, outcome, connection, sharedFrame, at: now)
     }
   }
 

@@ -180,7 +180,7 @@ extension UploadSchedule {
   /// A request with whole files has ended: each of them hears what became of it.
   mutating func wholeFilesEnded(
     _ turns: [WholeFileTurn], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
-    at now: Moment
+    _ frame: SharedFrame? = nil, at now: Moment
   ) {
     if turns.count > 1, case .refused(let failure) = outcome, failure.kind == .requestTooLarge {
       let byteCount = turns.reduce(0) { $0 + (files.entry($1.id)?.file.snapshot.sizeBytes ?? 0) }
@@ -189,7 +189,10 @@ extension UploadSchedule {
         byteCount: Int(clamping: byteCount))
     }
     for (index, turn) in turns.enumerated() {
-      if let read = turn.read { release(read) }
+      if let read = turn.read {
+        noteSaving(of: turn, read, in: frame)
+        release(read)
+      }
       noteWarmth(turn.id, connection)
       if turns.count > 1, outcome.refusesBundle {
         // Whatever was wrong, it is not said whose fault it was.
@@ -199,6 +202,18 @@ extension UploadSchedule {
         publicationEnded(turn.id, request, outcome.ofMember(index, of: turns.count), at: now)
       }
       sendAgain(turn.id)
+    }
+  }
+
+  /// How a file has travelled, should it turn out to be delivered.
+  private mutating func noteSaving(of turn: WholeFileTurn, _ read: ReadID, in frame: SharedFrame?) {
+    guard let file = files.entry(turn.id)?.file else { return }
+    let saving = (savedBytes[read] ?? .nothing).joined(by: frame, ofBytes: Int(clamping: file.snapshot.sizeBytes))
+    // An earlier try may have gone in another way.
+    guard saving.bytes > 0 || file.progress.encoding != nil else { return }
+    files.update(turn.id) {
+      $0.progress.encoding = saving.bytes > 0 ? saving.encoding : nil
+      $0.progress.savedBytes = UInt64(saving.bytes)
     }
   }
 

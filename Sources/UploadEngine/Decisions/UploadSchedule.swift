@@ -279,7 +279,7 @@ public struct UploadSchedule: Sendable {
   var lineRate = LineRate()
   var lineSampler: SpeedSampler
   /// Reads whose bytes were compressed, and what that saves.
-  var savedBytes: LookupTable<ReadID, Int> = [:]
+  var savedBytes: LookupTable<ReadID, CompressionSaving> = [:]
   var streamPlan: StreamPlan
   var flightWindow: FlightWindow
   /// When a request with bytes was answered last.

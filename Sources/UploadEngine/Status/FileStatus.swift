@@ -80,6 +80,10 @@ public struct FileStatus: Hashable, Sendable {
   public var acknowledgedBytes: UInt64
   /// Bytes of the present content that are acknowledged, or that the network took. Less after a request has failed.
   public var sentBytes: UInt64 = 0
+  /// Of these, what compression has saved, as far as this run of the daemon knows.
+  public var savedBytes: UInt64 = 0
+  /// How the latest of them that were compressed have travelled; nil where none were.
+  public var encoding: ChunkEncoding?
   /// Bytes to deliver; grows while the file is being written.
   public var totalBytes: UInt64
   /// Sent bytes per second over the last ten seconds; 0 when nothing moves.

@@ -8,7 +8,7 @@ public enum StatusDocument {
   public static let unitBytes = 1024
   static let schemaName = "uploadfs-status-1"
   /// Rises with each member that later versions add; readers ignore what they do not know.
-  static let version = 4
+  static let version = 5
 
   /// Renders a file's status.
   public static func render(_ status: FileStatus) -> [UInt8] {
@@ -83,7 +83,7 @@ public enum StatusDocument {
   private static func progress(_ status: FileStatus, _ json: inout JSONWriter) {
     json.field("bytes") {
       $0.field("written", status.writtenBytes)
-      $0.field("sent", status.sentBytes)
+      $0.field("sent", status.bodyBytesSent)
       $0.field("acknowledged", status.acknowledgedBytes)
       $0.field("total", status.totalBytes)
     }
@@ -99,6 +99,7 @@ public enum StatusDocument {
       $0.field("reused", status.chunks.reused)
       $0.field("size", status.chunkBytes)
     }
+    json.field("compression", of: status)
   }
 
   /// Rounded down, so that 100 is said of nothing that still has a byte to go.
@@ -119,6 +120,17 @@ extension JSONWriter {
       $0.field("code", failure.code)
       $0.field("message", failure.message)
       $0.field("at", millisecondsSince1970: failure.atMilliseconds)
+    }
+  }
+
+  /// How it has travelled, where any of it was compressed.
+  mutating func field(_ key: StaticString, of status: FileStatus) {
+    guard let encoding = status.encoding, status.sentBytes > 0 else { return nullField(key) }
+    field(key) {
+      $0.field("encoding", encoding.text)
+      $0.field("plain_bytes", status.sentBytes)
+      $0.field("sent_bytes", status.bodyBytesSent)
+      $0.field("gain", Double(status.sentBytes - status.bodyBytesSent) / Double(status.sentBytes), decimals: 4)
     }
   }
 
@@ -160,6 +172,11 @@ extension JSONWriter {
   package static func rate(_ bytesPerSecond: Double) -> Double {
     bytesPerSecond.isFinite ? min(max(bytesPerSecond, 0), 1e15) : 0
   }
+}
+
+extension FileStatus {
+  /// What was sent as bodies of requests: of what was compressed, that.
+  fileprivate var bodyBytesSent: UInt64 { sentBytes - min(savedBytes, sentBytes) }
 }
 
 extension RelativePath {

@@ -64,6 +64,17 @@ public enum ChunkEncoding: Hashable, Sendable {
   case lz4
   /// One Zstandard frame of the filtered bytes.
   case zstd(RecordFilter)
+
+  /// For people; as the chunk protocol has it.
+  public var text: String {
+    switch self {
+    case .identity: "identity"
+    case .lz4: "lz4"
+    case .zstd(.none): "zstd"
+    case .zstd(let filter):
+      "zstd;stride=\(filter.stride)" + (filter.difference == 0 ? "" : ";difference=\(filter.difference)")
+    }
+  }
 }
 
 /// What a destination decodes.

@@ -59,7 +59,8 @@ import Testing
       while let order = harness.reads.first {
         harness.reads.removeFirst()
         harness.apply {
-          $0.chunkRead(order.id, result: .success(ScheduleHarness.digest(order)), savedBytes: 500, at: $1)
+          $0.chunkRead(
+            order.id, result: .success(ScheduleHarness.digest(order)), savedBytes: 500, encoding: .zstd(.none), at: $1)
         }
       }
       harness.advance(by: .milliseconds(300))
@@ -77,6 +78,54 @@ import Testing
     #expect(files > 1.7 * line, "what people are told is how fast their files go")
     let expected = try #require(harness.schedule.expectedBytesPerSecond(at: harness.now))
     #expect(expected < 2200, "the next file may gain nothing")
+  }
+
+  /// What is shown of a file is what it has cost the line; how far it is, is said of its own bytes.
+  @Test func status_countsTheBytesThatAreSent_andPercentThePlainOnes() throws {
+    var harness = try Self.sending()
+    let id = ImaginaryFile(1, "a.mov", size: 100_000).id
+    let onTheWay = try #require(harness.status(id))
+    #expect(onTheWay.acknowledgedBytes > 10_000 && onTheWay.encoding == .zstd(.none))
+    #expect(onTheWay.savedBytes == onTheWay.acknowledgedBytes / 2)
+    // A chunk that the server turns out not to hold has saved nothing.
+    let transfer = try #require(harness.schedule.files[id]?.transfer)
+    let before = transfer.savedBytes
+    #expect(transfer.deny(0) && transfer.savedBytes == before - 500)
+    // What is read from here on is sent as it is.
+    for _ in 0..<200 where harness.state(id) != .complete {
+      harness.succeed()
+      harness.advance(by: .seconds(1))
+    }
+    let delivered = try #require(harness.status(id))
+    #expect(delivered.state == .complete && delivered.sentBytes == 100_000)
+    #expect(delivered.savedBytes >= before - 500 && delivered.savedBytes < 50_000)
+  }
+
+  /// Regression: a publication may be answered before the tail's chunks are, and what was saved of these was not counted.
+  @Test func publicationThatIsAnsweredBeforeTheTail_countsWhatThatHasSaved() throws {
+    var limits = ScheduleHarness.standardLimits
+    limits.streamBytesLeast = 1
+    var harness = ScheduleHarness(limits: limits, commitWaitsForChunks: true)
+    harness.handle(.scanEnded)
+    harness.write(ImaginaryFile(1, "a.mov", size: 3000))
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil, encodings: Self.all)) {
+      $0.isOpenSession
+    }
+    while let order = harness.reads.first {
+      harness.reads.removeFirst()
+      harness.apply {
+        $0.chunkRead(
+          order.id, result: .success(ScheduleHarness.digest(order)), savedBytes: 500, encoding: .zstd(.none), at: $1)
+      }
+    }
+    harness.advance(by: .milliseconds(300))
+    harness.answer(.chunkStored) { $0.isChunk }
+    let commit = try #require(harness.sent.first { $0.order.isCommit }?.order)
+    #expect(harness.sent.contains { $0.order.isChunk })
+    harness.answer(ScheduleHarness.success(of: commit)) { $0.isCommit }
+    let delivered = try #require(harness.status(ImaginaryFile(1, "a.mov", size: 3000).id))
+    #expect(delivered.savedBytes == 1500)
   }
 
   @Test func rule_switchesItOffForItsFiles() throws {

@@ -202,4 +202,32 @@ import Testing
     for request in harness.sent { if case .bundle(let members) = request.order { together += members } }
     #expect(!together.isEmpty && together.allSatisfy { $0.sharesFrame == isTogether })
   }
+
+  /// Of a frame each file has its part, and what it was shortened by before.
+  @Test func savingOfAFile_isItsPartOfTheFrame() {
+    let frame = SharedFrame(plainBytes: 10_000, sentBytes: 2500)
+    let plain = CompressionSaving.nothing
+    #expect(plain.joined(by: frame, ofBytes: 400) == CompressionSaving(encoding: .zstd(.none), bytes: 300))
+    let filtered = CompressionSaving(encoding: .lz4, bytes: 200)
+    #expect(filtered.joined(by: frame, ofBytes: 400) == CompressionSaving(encoding: .lz4, bytes: 350))
+    #expect(filtered.joined(by: nil, ofBytes: 400) == filtered)
+    #expect(plain.joined(by: SharedFrame(plainBytes: 10_000, sentBytes: 10_000), ofBytes: 400) == .nothing)
+    #expect(plain.joined(by: frame, ofBytes: 0) == .nothing)
+  }
+
+  @Test func status_saysHowAFileHasTravelledInAFrame_andForgetsWhatWasNotDelivered() throws {
+    var harness = try harness(.zstd)
+    let members = sendTogether(files(1...9), &harness)
+    answerBundle(SharedFrame(plainBytes: 10_000, sentBytes: 2500), nil, &harness)
+    let status = try #require(harness.status(members[0].file))
+    #expect(status.state == .complete && status.encoding == .zstd(.none) && status.savedBytes == 525)
+    let others = sendTogether(files(11...19), &harness)
+    answerBundle(
+      SharedFrame(plainBytes: 10_000, sentBytes: 2500), .refused(StepFailure(.encodingRefused, "what is zstd?")),
+      &harness)
+    harness.answerReads()
+    harness.succeed()
+    let alone = try #require(harness.status(others[0].file))
+    #expect(alone.state == .complete && alone.encoding == nil && alone.savedBytes == 0)
+  }
 }

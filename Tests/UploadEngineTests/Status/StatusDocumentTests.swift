@@ -1,5 +1,6 @@
 import FileModel
 import Foundation
+import Integrity
 import LogText
 import Promises
 import Testing
@@ -19,6 +20,8 @@ import Testing
     status.writtenBytes = 1 << 40
     status.acknowledgedBytes = 1 << 40
     status.sentBytes = 1 << 40
+    status.savedBytes = 3 << 38
+    status.encoding = .zstd(RecordFilter(stride: 12, difference: 4) ?? .none)
     status.totalBytes = 1 << 40
     status.chunks.total = 4
     status.chunks.done = 4
@@ -124,7 +127,7 @@ import Testing
     }
     // Whatever the length before the padding.
     var sizes: Set<Int> = []
-    for length in 0..<1100 {
+    for length in 0...1024 {
       var status = status()
       status.publishedName = String(repeating: "n", count: length)
       let bytes = StatusDocument.render(status)
@@ -139,7 +142,7 @@ import Testing
     let expected = """
       {
         "schema": "uploadfs-status-1",
-        "version": 4,
+        "version": 5,
         "path": "day 1/scan42.mov",
         "other_paths": ["link.mov"],
         "published_name": "scan42.mov",
@@ -147,12 +150,13 @@ import Testing
         "state": "complete",
         "reason": null,
         "revision": 3,
-        "bytes": {"written": 1099511627776, "sent": 1099511627776, "acknowledged": 1099511627776, "total": 1099511627776},
+        "bytes": {"written": 1099511627776, "sent": 274877906944, "acknowledged": 1099511627776, "total": 1099511627776},
         "percent": 100.00,
         "rate_bytes_per_second": 0,
         "eta_seconds": null,
         "upload": {"seconds": 2097152.500, "bytes_per_second": 524288},
         "chunks": {"total": 4, "done": 4, "in_flight": 0, "retried": 0, "reused": 1, "size": 4194304},
+        "compression": {"encoding": "zstd;stride=12;difference=4", "plain_bytes": 1099511627776, "sent_bytes": 274877906944, "gain": 0.7500},
         "attempts": 0,
         "last_error": null,
         "next_attempt_at": null,
