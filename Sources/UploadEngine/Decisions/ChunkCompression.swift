@@ -9,6 +9,8 @@ public struct ChunkCompression: Hashable, Sendable {
   public var zstd = false
   /// What the line takes in a second, where the choice follows it; nil where only the length counts.
   public var lineBytesPerSecond: Double?
+  /// Its file is still being written: nothing waits for the chunk, and what it leaves of the line others have.
+  public var isEarly = false
 
   /// Not at all.
   public static let none = ChunkCompression()

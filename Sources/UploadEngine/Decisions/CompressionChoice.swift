@@ -75,12 +75,17 @@ struct CompressionCosts: Hashable, Sendable {
 
 extension ChunkCompression {
   /// What gets the bytes there first: a chunk takes the time of the line for what is left of it, or that of the processor, whichever is
-  /// longer. Of what is as fast the cheapest.
+  /// longer. Of what is as fast the cheapest. While a file is written there is time for what leaves least, where that comes no later than
+  /// plain bytes.
   func method(leaving shares: CompressionShares, at costs: CompressionCosts) -> CompressionMethod {
     let possible = CompressionMethod.allCases.filter { allows($0) && shares.isWorthwhile($0) }
     guard let lineBytesPerSecond, lineBytesPerSecond > 0 else { return possible.last ?? .identity }
     func seconds(_ method: CompressionMethod) -> Double {
       max(shares[method] / lineBytesPerSecond, costs[method] * UploadConstants.compressionCoreShare)
+    }
+    if isEarly {
+      let plain = seconds(.identity)
+      return possible.filter { seconds($0) <= plain }.min { shares[$0] < shares[$1] } ?? .identity
     }
     let least = possible.map(seconds).min() ?? 0
     return possible.first { seconds($0) <= least * (1 + UploadConstants.compressionTimeTolerance) } ?? .identity

@@ -145,7 +145,9 @@ extension UploadSchedule {
     // What is only compared goes nowhere.
     guard file.progress.delivered == nil else { return .none }
     guard !isSmall || !waitsForSharedFrame(file, byteCount: byteCount, at: now) else { return .none }
-    return compression(of: file, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
+    var compression = compression(of: file, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
+    compression.isEarly = file.growth != nil
+    return compression
   }
 
   /// What its setting makes of the receiver's offer, on a line that takes so much.

@@ -203,6 +203,33 @@ import Testing
     #expect(Self.method(Self.shares(lz4: 0.5, quick: 0.5, thorough: 0.5), Self.idle, megabits: 5) == .lz4)
   }
 
+  /// Early sending has time to compress harder, and delays nothing.
+  @Test func whileAFileIsWritten_whatLeavesLeastIsUsed_whereItKeepsUp() {
+    func early(_ shares: CompressionShares, _ costs: CompressionCosts, megabits: Double) -> CompressionMethod {
+      var line = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: Self.bytes(megabits: megabits))
+      line.isEarly = true
+      return line.method(leaving: shares, at: costs)
+    }
+    let points = Self.shares(lz4: 1, quick: 0.534, thorough: 0.53)
+    #expect(Self.method(points, Self.idle, megabits: 5) == .zstdQuick)
+    #expect(early(points, Self.idle, megabits: 5) == .zstdThorough)
+    #expect(early(points, Self.idle, megabits: 200) == .zstdThorough)
+    #expect(early(points, Self.busy, megabits: 100) == .zstdQuick, "the other one would come later than plain bytes")
+    #expect(early(points, Self.busy, megabits: 200) == .identity)
+    #expect(early(Self.shares(lz4: 0.95, quick: 0.95, thorough: 0.94), Self.idle, megabits: 5) == .identity)
+    #expect(early(Self.shares(lz4: 0.5, quick: 0.5, thorough: 0.5), Self.idle, megabits: 5) == .lz4)
+  }
+
+  @Test func chunksOfAFileThatIsWritten_areReadAsSuch() throws {
+    var recording = Recording()
+    recording.write(0..<10_000)
+    recording.wait()
+    #expect(!recording.harness.reads.isEmpty)
+    #expect(recording.harness.reads.allSatisfy { $0.isOfGrowingFile && $0.compression.isEarly })
+    let complete = try Self.sending()
+    #expect(!complete.reads.isEmpty && complete.reads.allSatisfy { !$0.compression.isEarly })
+  }
+
   @Test func busyProcessor_thatWouldNotKeepUp_leavesTheBytesAsTheyAre() {
     let points = Self.shares(lz4: 1, quick: 0.55, thorough: 0.5)
     #expect(Self.method(points, Self.busy, megabits: 200) == .identity)
