@@ -67,6 +67,8 @@ class DestinationUnderTest:
     keeps_uploads, keeps_files = True, True
     # Whether a request that is broken off by the end of either side leaves the chunks before it as they were.
     breaks_cleanly = True
+    # Whether it decodes what is compressed; others store what they are sent.
+    decodes = False
     # Whether the server itself refuses who shows wrong credentials; else the front does.
     checks_credentials = True
     # What the front answers in place of one that does not check.
@@ -177,6 +179,7 @@ class DestinationUnderTest:
 
 class OwnReceiver(DestinationUnderTest):
     name = "receiver"
+    decodes = True
 
     def make(self):
         self.server_ca = self.authority.certificate

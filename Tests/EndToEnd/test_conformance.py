@@ -414,3 +414,24 @@ def test_a_full_server_keeps_nothing_from_being_delivered_later(scene):
     scene.let_pass()
     scene.mount.say("retry", scene.path("a.mov").relative_to(scene.mount.root))
     scene.assert_delivered("a.mov")
+
+
+@pytest.mark.promises("DE87", "DE149")
+def test_a_server_that_stores_what_it_is_sent_is_sent_plain_bytes(scene):
+    """Whatever is set: what lies there is what was captured, and no compressed form of it passes on the way."""
+    scene.begin("--compress", "zstd")
+    # The first file is delivered before the others: by then a receiver has said what it decodes.
+    scene.path("first.csv").write_bytes(b"time,value\n")
+    scene.assert_delivered("first.csv")
+    passed = scene.front.bytes_up
+    contents = {
+        "long.csv": b"2024-01-01T00:00:00,17.5\n" * (scene.several_chunks // 25), "short.csv": b"1,2,3\n" * 5000,
+        **{f"side {number}.json": b'{"exposure_ms": 17.5, "gain": 4}\n' * 40 for number in range(30)}}
+    for name, content in contents.items():
+        scene.path(name).write_bytes(content)
+    scene.assert_delivered(*contents)
+    compressed = scene.mount.summary()["compressed"]
+    assert (compressed["chunks"] > 0) == scene.there.decodes, compressed
+    if not scene.there.decodes:
+        assert scene.front.bytes_up - passed >= sum(map(len, contents.values()))
+        assert scene.status("long.csv")["compression"] is None
