@@ -28,11 +28,13 @@ struct RateMeter: Hashable, Sendable {
   /// The rate as seen now, if it is one from which the time that is left can be told.
   func steadyRate(at now: MonotonicTime) -> Double? {
     guard let start else { return nil }
-    let measured = min((now - start).seconds, Double(Self.windowSeconds))
-    guard measured >= Self.steadySeconds else { return nil }
+    let age = (now - start).seconds
+    guard age >= Self.steadySeconds else { return nil }
+    let measured = min(age, Double(Self.windowSeconds))
     let (whole, latest) = (rate(at: now, over: measured), rate(at: now, over: measured / 2))
     guard whole > 0, latest > 0, max(whole, latest) / min(whole, latest) <= Self.steadyRatio else { return nil }
-    return whole
+    // The first half of it is a line that begins: over a long one that is a third less than what follows.
+    return rate(at: now, over: min(age / 2, Double(Self.windowSeconds)))
   }
 
   private func rate(at now: MonotonicTime, over window: Double) -> Double {

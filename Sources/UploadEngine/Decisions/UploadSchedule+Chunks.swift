@@ -45,7 +45,6 @@ extension UploadSchedule {
     }
     checkpointInTime(&file, at: now)
     files[id] = file
-    countSent(of: id, at: now)
     progressed(id)
     allowMoreChunks(of: id)
     actions.append(.showStatus(id))

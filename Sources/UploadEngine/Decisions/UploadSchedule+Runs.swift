@@ -135,6 +135,10 @@ extension UploadSchedule {
       chunkEnded(
         id, request, chunk, session, outcome.ofMember(position, of: chunks.count), sentAt: sentAt, at: now)
     }
+    // Once for all of them: after the first one the others would be neither under way nor acknowledged, and count twice.
+    if chunks.indices.contains(where: { outcome.ofMember($0, of: chunks.count).isChunkStored }) {
+      countSent(of: id, at: now)
+    }
   }
 
   /// Runs that failed as a whole, in a row: something on the way may take single chunks alone.

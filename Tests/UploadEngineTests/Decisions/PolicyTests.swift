@@ -212,6 +212,19 @@ import Testing
     #expect(abs((steady.steadyRate(at: Self.at(30)) ?? 0) - 1_000_000) < 60_000)
   }
 
+  /// Regression (NU3): a long line begins slowly, and what was told in the middle of that was wrong by 30 %. The latest half counts: with
+  /// the beginning an object of 2 MB over 1 Mbit/s and 600 ms was told to take a third longer than it took.
+  @Test(arguments: [0.1, 0.3, 0.5, 0.7])
+  func afterASlowBeginning_whatIsToldIsRight(_ share: Double) {
+    for seconds in 10...20 {
+      let meter = meter(after: seconds) { $0 < 4.5 ? share * 1_000_000 : 1_000_000 }
+      guard let rate = meter.steadyRate(at: Self.at(Double(seconds))) else { continue }
+      #expect(abs(1_000_000 / rate - 1) < 0.1, "\(rate) after \(seconds) s")
+    }
+    let meter = meter(after: 20) { $0 < 4.5 ? share * 1_000_000 : 1_000_000 }
+    #expect(meter.steadyRate(at: Self.at(20)) != nil)
+  }
+
   /// Regression (NU3): 3 MB at 1 Mbit/s went from 49 KB/s to 13.5 MB/s within seconds.
   @Test func aBurstIsSpreadOverWhatIsLookedBack() {
     var meter = meter(after: 20) { _ in 100_000 }

@@ -43,6 +43,21 @@ import Testing
     #expect(harness.bufferBytes.isEmpty && harness.schedule.bufferBytesInUse == 0)
   }
 
+  /// What has arrived of a run counts before its answer, and not again with it.
+  @Test func bytesOfARun_countOnceInTheRate() {
+    var harness = sending()
+    harness.answerChunk(0, .chunkStored)
+    let request = harness.sent.first { if case .run = $0.order { true } else { false } }?.id
+    guard let request else {
+      Issue.record("no run goes out")
+      return
+    }
+    harness.apply { $0.progressed([request: SentBody(bytes: 4000, of: 4000)], at: $1) }
+    let before = harness.status(file.id)?.bytesPerSecond
+    answerRun(&harness, .each(Array(repeating: .chunkStored, count: 4)))
+    #expect(before ?? 0 > 0 && harness.status(file.id)?.bytesPerSecond == before)
+  }
+
   @Test func serverThatDoesNotOfferThem_getsChunksOneByOne() {
     for (runBytes, mention) in [(nil, "older"), (0, "declines")] as [(Int?, Comment)] {
       var harness = sending(runBytes: runBytes)
