@@ -38,6 +38,8 @@ public enum UploadConstants {
   public static let fastTierMegabitsPerSecond: Double = 30
   /// … and `ultrafast` above this one.
   public static let ultrafastTierMegabitsPerSecond: Double = 200
+  /// Below this two requests at the same time are enough; a line of 1 Mbit/s carries somewhat less than that of bodies.
+  public static let fewStreamsMegabitsPerSecond = 0.8
   /// Chunk requests that are useful at the same time on a slow link; on fast ones it is ``maxParallelChunkUploads`` …
   public static let slowTierChunks = 4
   /// … and on a normal one.

@@ -3,8 +3,9 @@ struct RateMeter: Hashable, Sendable {
   private static let windowSeconds = 10
   /// A rate of less time than that says little: a line begins slowly.
   private static let steadySeconds = 4.0
-  /// The latest half of what was measured may differ from all of it by so much, or the rate is still changing.
-  private static let steadyRatio = 1.3
+  /// The latest half of what was measured may differ from all of it by so much, or the rate is still changing: what is told then is as
+  /// wrong as that.
+  private static let steadyRatio = 1.2
 
   /// Bytes of each second, the latest one last.
   private var seconds: [Int] = []

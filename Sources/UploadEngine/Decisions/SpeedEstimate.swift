@@ -108,37 +108,50 @@ struct SpeedSampler: Hashable, Sendable {
   private var inFlight = 0
   private var start: MonotonicTime?
   private var bytes: UInt64 = 0
+  /// What had arrived by then of requests that were not answered.
+  private var underWayAtStart: UInt64 = 0
 
   /// Requests with fewer bytes than these say nothing.
   init(bytesLeast: Int = UploadConstants.chunkBytesMin) { self.bytesLeast = bytesLeast }
 
   private func isTelling(_ byteCount: Int) -> Bool { byteCount >= bytesLeast }
 
-  mutating func sent(_ byteCount: Int) {
+  /// A request goes out; `underWay` has arrived of those that are not answered.
+  mutating func sent(_ byteCount: Int, underWay: UInt64 = 0, at now: MonotonicTime) {
     guard isTelling(byteCount) else { return }
     inFlight += 1
   }
 
   /// A request has ended; the sample that its acknowledgement completes, if it does. Of its bytes so many are counted; nil is all of them.
+  ///
+  /// `underWay` has arrived of those that are not answered. Without it a sample is what happened to be answered within it: a request that
+  /// took ten seconds, or three that end together.
   mutating func ended(
-    _ byteCount: Int, counting counted: Int? = nil, isAcknowledged: Bool, at now: MonotonicTime
+    _ byteCount: Int, counting counted: Int? = nil, isAcknowledged: Bool, underWay: UInt64 = 0, at now: MonotonicTime
   ) -> (UInt64, Duration)? {
     guard isTelling(byteCount) else { return nil }
     inFlight = max(0, inFlight - 1)
     defer { if inFlight == 0 { start = nil } }
-    guard isAcknowledged else { return nil }
+    guard isAcknowledged else {
+      // What had arrived of it is no part of what comes.
+      if start != nil { begin(with: underWay, at: now) }
+      return nil
+    }
     guard let start else {
       // The first acknowledgement also took the way through empty buffers and handshakes: from here on it counts.
-      self.start = now
-      bytes = 0
+      begin(with: underWay, at: now)
       return nil
     }
     bytes &+= UInt64(clamping: counted ?? byteCount)
     guard now - start >= Self.intervalMin else { return nil }
-    defer {
-      self.start = now
-      bytes = 0
-    }
-    return (bytes, now - start)
+    defer { begin(with: underWay, at: now) }
+    let arrived = bytes &+ underWay
+    return arrived > underWayAtStart ? (arrived - underWayAtStart, now - start) : nil
+  }
+
+  private mutating func begin(with underWay: UInt64, at now: MonotonicTime) {
+    start = now
+    bytes = 0
+    underWayAtStart = underWay
   }
 }

@@ -7,10 +7,10 @@ extension UploadSchedule {
   private static let fileOverheadBytes: UInt64 = 64 << 10
 
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
-  func nextChunkToSend() -> (FileID, Int)? {
+  func nextChunkToSend(at now: Moment) -> (FileID, Int)? {
     guard bufferBytesInUse > 0 || abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
-    let hasStream = sessionChunks < streamPlan.streams
+    let hasStream = sessionChunks < streamPlan.streams + requestsAwaited(at: now)
     for id in activeMedium + activeLarge where !passedOver.contains(id) {
       guard let entry = files.entry(id), let transfer = entry.file.transfer,
         !transfer.readIndices.isEmpty || entry.file.isStreamed,

@@ -153,7 +153,7 @@ extension UploadSchedule {
   private mutating func sendChunks(at now: Moment) {
     passedOver = []
     while maySend(at: now), hasRoomOnLine(at: now),
-      let (id, index) = nextChunkToSend() ?? nextEarlyChunkToSend(at: now), startsNow(at: now)
+      let (id, index) = nextChunkToSend(at: now) ?? nextEarlyChunkToSend(at: now), startsNow(at: now)
     {
       guard !sendChunk(id, index, at: now) else { continue }
       // It would be chosen again at once, for ever. The others have their turn.

@@ -208,7 +208,7 @@ extension UploadSchedule {
 
   /// A chunk of an early file whose bytes are in a buffer.
   func nextEarlyChunkToSend(at now: Moment) -> (FileID, Int)? {
-    guard bufferBytesInUse > 0, sessionChunks < streamPlan.streams else { return nil }
+    guard bufferBytesInUse > 0, sessionChunks < streamPlan.streams + requestsAwaited(at: now) else { return nil }
     for id in earlyFiles where !passedOver.contains(id) {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
         session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), mayGoOut(ofFile: file),

@@ -90,7 +90,8 @@ extension UploadSchedule {
     settleBudget(of: underway)
     switch purpose {
     case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: break
+    case .prewarm, .openSession, .querySession: noteAnswerTime(underway, outcome, at: now)
+    case .secureSession, .zeros, .commit, .abort: break
     }
     let sign = signOfHealth(in: outcome)
     noteHealth(of: underway.endpoint, sign, at: now)

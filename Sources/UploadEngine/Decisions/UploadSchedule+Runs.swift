@@ -19,6 +19,8 @@ extension UploadSchedule {
   /// After a run that failed as a whole chunks go one by one for so long, and twice as long after each further one.
   private static let runRestMin: Duration = .seconds(30)
   private static let runRestMax: Duration = .seconds(3600)
+  /// Servers that take longer over an answer are slow themselves, whatever the line is.
+  private static let answerTimeMax = 2.0
   /// Of a longer file the list of what the server holds costs more than what a broken run may have brought there.
   private static let askedChunksMax = 20_000
 
@@ -38,13 +40,44 @@ extension UploadSchedule {
   }
 
   /// One more request with bytes of a larger file may go out: there is one for each shortest chunk that the line has room for. Two always
-  /// may: while one waits for its answer the other fills the line.
+  /// may, and four where the line is not among the slowest: while one waits for its answer the others fill the line.
   ///
   /// The bytes of the requests are not counted: most of them wait in the requests, and take nothing of the line. It is the streams that fill a
   /// queue on the way and share what comes through, and each of them may lose a chunk.
   func hasRoomOnLine(at now: Moment) -> Bool {
-    guard limits.followsLine, chunkRequests >= StreamPlan.streamsMin else { return true }
-    return chunkRequests < windowBytes(at: now) / limits.streamBytesLeast
+    guard limits.followsLine, chunkRequests >= streamsLeast else { return true }
+    return chunkRequests < windowBytes(at: now) / limits.streamBytesLeast + requestsAwaited(at: now)
+  }
+
+  /// One stream may be broken, and waits for its answers: on a line that is not among the slowest two of them leave it empty now and then.
+  private var streamsLeast: Int {
+    let megabits = (estimate.bytesPerSecond ?? 0) * 8 / 1_000_000
+    return megabits < UploadConstants.fewStreamsMegabitsPerSecond
+      ? StreamPlan.streamsMin : UploadConstants.slowTierChunks
+  }
+
+  /// So many of the requests under way have nothing to send, and wait for their answers: on a long line others go out beside them. Twice as many
+  /// as do on average: several begin together, and end so.
+  func requestsAwaited(at now: Moment) -> Int {
+    guard limits.followsLine, abilities.takesRuns, let bytesPerSecond = estimate.bytesPerSecond, let answerTime else {
+      return 0
+    }
+    let waitingBytes = 2 * bytesPerSecond * answerTime.seconds
+    let requestBytes = max(limits.streamBytesLeast, streamBytes(of: windowBytes(at: now), streamPlan.streams))
+    return Int(min(waitingBytes / Double(requestBytes), Double(limits.parallelChunks)).rounded())
+  }
+
+  /// What one of so many streams carries in a second or two, and while it would wait for its answer otherwise: on a long line requests are longer.
+  private func streamBytes(of windowBytes: Int, _ streams: Int) -> Int {
+    let share = Double(windowBytes) / Double(2 * max(1, streams))
+    return Int(share * (1 + min(answerTime?.seconds ?? 0, Self.answerTimeMax)))
+  }
+
+  /// An answer to a request without a body has come: the fastest tell how long the way there and back is.
+  mutating func noteAnswerTime(_ underway: Underway, _ outcome: StepOutcome, at now: Moment) {
+    if case .refused = outcome { return }
+    let time = now.monotonic - underway.sentAt
+    answerTime = min(answerTime ?? time, time)
   }
 
   /// What the line carries in two seconds: a file of so many bytes goes in one request, of which a break takes all.
@@ -110,7 +143,7 @@ extension UploadSchedule {
       let window = windowBytes(at: now)
       let few = max(window / 4, (1 + chunkRequests) * transfer.plan.chunkBytes)
       let first = estimate.bytesPerSecond == nil ? min(UploadConstants.slowTierChunkBytes, few) : 0
-      bytes = min(bytes, max(window / (2 * streams), first))
+      bytes = min(bytes, max(streamBytes(of: window, streams), first))
     }
     guard file.phase == .ready else { return bytes }
     let chunkBytes = transfer.plan.chunkBytes

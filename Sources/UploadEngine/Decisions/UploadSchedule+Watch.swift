@@ -13,8 +13,9 @@ extension UploadSchedule {
 
   /// A chunk or a whole file goes out.
   mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
-    sampler.sent(byteCount)
-    lineSampler.sent(byteCount)
+    let (plainBytes, sentBytes) = bytesUnderWay
+    sampler.sent(byteCount, underWay: plainBytes, at: now.monotonic)
+    lineSampler.sent(byteCount, underWay: sentBytes, at: now.monotonic)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
     flightWindow.started(at: now.monotonic)
     let patience = watchdog.patience(
@@ -43,7 +44,7 @@ extension UploadSchedule {
   /// A whole file goes out that is read while it is sent. The transport sees a body that stalls, and how long the server may
   /// take over its answer.
   mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: Moment) {
-    sampler.sent(0)
+    sampler.sent(0, at: now.monotonic)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
     flightWindow.started(at: now.monotonic)
     let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog
@@ -71,13 +72,28 @@ extension UploadSchedule {
     streamPlan.ended(inFlight: chunkRequests, at: now.monotonic)
     flightWindow.ended(inFlight: chunkRequests)
     watchdog.ended(request, isAcknowledged: isAcknowledged, at: now.monotonic)
-    if let (bytes, interval) = sampler.ended(byteCount, isAcknowledged: isAcknowledged, at: now.monotonic) {
+    let (plainBytes, sentBytes) = bytesUnderWay
+    if let (bytes, interval) = sampler.ended(
+      byteCount, isAcknowledged: isAcknowledged, underWay: plainBytes, at: now.monotonic)
+    {
       estimate.add(bytes: bytes, over: interval, at: now.monotonic)
     }
     if let (bytes, interval) = lineSampler.ended(
-      byteCount, counting: underway.sentBytes(of: byteCount), isAcknowledged: isAcknowledged, at: now.monotonic)
+      byteCount, counting: underway.sentBytes(of: byteCount), isAcknowledged: isAcknowledged, underWay: sentBytes,
+      at: now.monotonic)
     {
       lineRate.add(bytes: bytes, over: interval, at: now.monotonic)
+    }
+  }
+
+  /// What has arrived of chunks and files that are not acknowledged yet, and what the line has carried for that.
+  private var bytesUnderWay: (plain: UInt64, sent: UInt64) {
+    requests.values.reduce((0, 0)) { sums, underway in
+      guard underway.sentBytes > 0, underway.streams == nil, underway.byteCount >= limits.streamBytesLeast else {
+        return sums
+      }
+      let carried = underway.sentBytes(of: Int(clamping: underway.sentBytes))
+      return (sums.0 + underway.sentBytes, sums.1 + UInt64(clamping: carried))
     }
   }
 

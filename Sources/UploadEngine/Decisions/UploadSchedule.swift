@@ -284,6 +284,8 @@ public struct UploadSchedule: Sendable {
   var flightWindow: FlightWindow
   /// When a request with bytes was answered last.
   var chunkAnsweredAt: MonotonicTime?
+  /// The shortest time from a request without a body to its answer.
+  var answerTime: Duration?
   var watchdog: TripleWatchdog
   var isRamping = false
   /// Files of which a chunk was chosen and could not be sent: each is reported once.

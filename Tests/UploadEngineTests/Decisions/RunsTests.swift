@@ -79,6 +79,40 @@ import Testing
     #expect(lengths.reduce(0, +) == 100)
   }
 
+  /// Requests with chunks of a file on a line of so many bytes a second, where an answer takes so long.
+  private func requests(_ bytesPerSecond: Double, answersTake time: Duration) -> [SendOrder] {
+    var limits = UploadLimits()
+    (limits.followsLine, limits.adaptsChunkBytes) = (true, true)
+    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 1 << 20) { $0.takesRuns = true }
+    harness.offers = DestinationOffers(encodings: [.identity], runBytesMax: 1 << 25)
+    harness.schedule.estimate = SpeedEstimate(
+      .init(bytesPerSecond: bytesPerSecond, variance: bytesPerSecond, sampleCount: 5))
+    harness.schedule.streamPlan.adjust(to: bytesPerSecond, at: harness.now.monotonic)
+    harness.handle(.scanEnded)
+    harness.write(ImaginaryFile(2, "b.mov", size: 1 << 30))
+    for _ in 0..<3 {
+      harness.advance(by: time)
+      for request in harness.sent where !request.order.carriesChunk {
+        harness.answer(ScheduleHarness.success(of: request.order)) { $0 == request.order }
+      }
+      harness.answerReads()
+    }
+    for _ in 0..<20 { harness.advance(by: .milliseconds(10)) }
+    return harness.sent.map(\.order).filter(\.carriesChunk)
+  }
+
+  /// Regression: of two streams both waited for their answers now and then, and a line of 1 Mbit/s was empty.
+  @Test func aLineThatIsNotAmongTheSlowest_hasFourStreams() {
+    #expect(requests(30_000, answersTake: .milliseconds(20)).count == 2)
+    #expect(requests(115_000, answersTake: .milliseconds(20)).count == 4)
+  }
+
+  /// Regression: eight streams that waited for their answers for 0.6 s left a line of 20 Mbit/s empty for a fifth of the time.
+  @Test func whereAnswersTakeLong_otherRequestsGoOutBesideThoseThatWait() {
+    #expect(requests(2_000_000, answersTake: .milliseconds(20)).count == 8)
+    #expect(requests(2_000_000, answersTake: .milliseconds(600)).count == 12)
+  }
+
   @Test func eachChunkIsAnsweredForItself() {
     var harness = sending()
     harness.answerChunk(0, .chunkStored)

@@ -79,7 +79,7 @@ import Testing
   @Test func samples_countTheTimeInWhichTheLinkWasBusy_overAllStreams() throws {
     var sampler = SpeedSampler()
     let chunk = 1 << 20
-    for _ in 0..<4 { sampler.sent(chunk) }
+    for _ in 0..<4 { sampler.sent(chunk, at: time(0.9)) }
     #expect(sampler.ended(chunk, isAcknowledged: true, at: time(1)) == nil, "the pipe was being filled")
     #expect(sampler.ended(chunk, isAcknowledged: true, at: time(1.1)) == nil, "too short")
     let first = sampler.ended(chunk, isAcknowledged: true, at: time(1.5))
@@ -87,18 +87,49 @@ import Testing
     #expect(sample.0 == UInt64(2 * chunk) && sample.1 == .milliseconds(500))
     #expect(sampler.ended(chunk, isAcknowledged: false, at: time(2)) == nil)
     // Idle: the next interval starts anew.
-    sampler.sent(chunk)
-    sampler.sent(chunk)
+    sampler.sent(chunk, at: time(99))
+    sampler.sent(chunk, at: time(99))
     #expect(sampler.ended(chunk, isAcknowledged: true, at: time(100)) == nil)
     let second = sampler.ended(chunk, isAcknowledged: true, at: time(101))
     #expect(second?.1 == .seconds(1))
   }
 
+  /// Regression: on a slow line requests are answered in bunches, and it was taken for a third of itself, or for eight times as much.
+  @Test func requestsThatEndInBunches_areMeasuredByWhatHasArrived() {
+    var sampler = SpeedSampler()
+    let (rate, chunk) = (625_000.0, 256 << 10)
+    var sent = [0.0, 0.1, 0.15, 0.2].map { $0 * Double(chunk) }
+    for _ in sent { sampler.sent(chunk, at: time(0)) }
+    var samples: [Double] = []
+    for tick in 1...3000 {
+      for stream in sent.indices {
+        sent[stream] += rate / 100 / Double(sent.count)
+        guard sent[stream] >= Double(chunk) else { continue }
+        sent[stream] -= Double(chunk)
+        let underWay = UInt64(sent.reduce(0, +))
+        let sample = sampler.ended(chunk, isAcknowledged: true, underWay: underWay, at: time(Double(tick) / 100))
+        sampler.sent(chunk, underWay: underWay, at: time(Double(tick) / 100))
+        if let (bytes, interval) = sample { samples.append(Double(bytes) / interval.seconds) }
+      }
+    }
+    #expect(samples.count > 10 && samples.allSatisfy { abs($0 / rate - 1) < 0.2 }, "\(samples)")
+  }
+
+  @Test func aRequestThatFails_takesWhatHadArrivedOfItAlong() {
+    var sampler = SpeedSampler()
+    let chunk = 1 << 20
+    for _ in 0..<4 { sampler.sent(chunk, at: time(0.9)) }
+    #expect(sampler.ended(chunk, isAcknowledged: true, underWay: 2_000_000, at: time(1)) == nil)
+    #expect(sampler.ended(chunk, isAcknowledged: false, underWay: 1_000_000, at: time(2)) == nil)
+    let sample = sampler.ended(chunk, isAcknowledged: true, underWay: 500_000, at: time(3))
+    #expect(sample?.0 == UInt64(chunk) - 500_000 && sample?.1 == .seconds(1))
+  }
+
   @Test func tinyFiles_sayNothingAboutTheLink() {
     var sampler = SpeedSampler()
     for second in 0..<100 {
-      sampler.sent(1000)
-      sampler.sent(1000)
+      sampler.sent(1000, at: time(Double(second)))
+      sampler.sent(1000, at: time(Double(second)))
       #expect(sampler.ended(1000, isAcknowledged: true, at: time(Double(second))) == nil)
     }
   }

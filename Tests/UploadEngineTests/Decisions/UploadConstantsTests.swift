@@ -42,6 +42,7 @@ import UploadEngine
     amounts["normalTierMegabitsPerSecond"] = UploadConstants.normalTierMegabitsPerSecond
     amounts["fastTierMegabitsPerSecond"] = UploadConstants.fastTierMegabitsPerSecond
     amounts["ultrafastTierMegabitsPerSecond"] = UploadConstants.ultrafastTierMegabitsPerSecond
+    amounts["fewStreamsMegabitsPerSecond"] = UploadConstants.fewStreamsMegabitsPerSecond
     amounts["slowTierChunks"] = Double(UploadConstants.slowTierChunks)
     amounts["normalTierChunks"] = Double(UploadConstants.normalTierChunks)
     amounts["slowTierChunkBytes"] = Double(UploadConstants.slowTierChunkBytes)
