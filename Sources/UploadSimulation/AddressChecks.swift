@@ -7,8 +7,8 @@ struct AddressChecks {
 
   private var latest: LookupTable<EndpointID, Latest> = [:]
 
-  /// What is wrong with sending there; nil when nothing is.
-  func sent(_ endpoint: EndpointID, of count: Int) -> TraceLine? {
+  /// What is wrong with a decision to send there; nil when nothing is.
+  func chosen(_ endpoint: EndpointID, of count: Int) -> TraceLine? {
     guard latest[endpoint] == .failed else { return nil }
     let better = (0..<count).map { EndpointID($0) }.first { latest[$0] == nil || latest[$0] == .good }
     return better.map { "a request goes to address \(endpoint.index), which failed, and not to \($0.index)" }

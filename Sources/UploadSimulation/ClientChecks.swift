@@ -60,9 +60,12 @@ final class ClientChecks {
     }
   }
 
+  func decided(_ order: RequestOrder) {
+    if let wrong = addresses.chosen(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
+  }
+
   func sent(_ order: RequestOrder, carrying members: [CarriedBytes?], attempts: (FileID) -> Int) {
     checkAlone(order.order)
-    if let wrong = addresses.sent(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
     deadlines.sent(order, attempts: attempts)
     costs.sent(order.order)
     costs.sent(order.id, order.order)

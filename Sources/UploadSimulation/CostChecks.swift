@@ -9,13 +9,15 @@ import UploadEngine
 /// uploads, each of which may leave something at the server.
 struct CostChecks {
   fileprivate enum Piece: Hashable {
-    case chunk(of: FileID, index: Int?, digest: ChunkDigest)
+    case chunk(of: FileID, index: Int, digest: ChunkDigest)
+    /// Of each content by itself: one that a writer makes again, as an empty one, is no try of the one before.
+    case whole(of: FileID, epoch: UInt64, digest: ChunkDigest)
     case opening(of: FileID, revision: UInt64)
     case commit(of: FileID, root: [UInt8])
 
     var file: FileID {
       switch self {
-      case .chunk(let file, _, _), .opening(let file, _), .commit(let file, _): file
+      case .chunk(let file, _, _), .whole(let file, _, _), .opening(let file, _), .commit(let file, _): file
       }
     }
   }
@@ -139,8 +141,8 @@ struct CostChecks {
     case .chunk(let session, _, _, _, _), .run(let session, _):
       guard let file = files[session.nonce] else { return [] }
       return (order.chunks?.chunks ?? []).map { .chunk(of: file, index: $0.index, digest: $0.digest) }
-    case .wholeFile(let whole): return [.chunk(of: whole.file, index: nil, digest: whole.digest)]
-    case .bundle(let files): return files.map { .chunk(of: $0.file, index: nil, digest: $0.digest) }
+    case .wholeFile(let whole): return [.whole(of: whole.file, epoch: whole.epoch, digest: whole.digest)]
+    case .bundle(let files): return files.map { .whole(of: $0.file, epoch: $0.epoch, digest: $0.digest) }
     case .commit(let commit):
       guard let file = files[commit.session.nonce] else { return [] }
       return [.commit(of: file, root: commit.merkleRoot)]
@@ -152,7 +154,7 @@ struct CostChecks {
 extension CostChecks.Piece {
   fileprivate var word: String {
     switch self {
-    case .chunk: "piece"
+    case .chunk, .whole: "piece"
     case .opening: "beginning"
     case .commit: "commit"
     }

@@ -115,8 +115,18 @@ extension SimulatedClient {
 // MARK: Sending
 
 extension SimulatedClient {
+  /// Where they go is judged now: while a name is written to the disk another request may find that the address is gone.
+  func decided(_ orders: [RequestOrder]) {
+    var orders = orders
+    if world.bug == .stayAtFirstAddress {
+      for index in orders.indices { orders[index].endpoint = .first }
+    }
+    for order in orders { checks.decided(order) }
+    sendNamed(orders)
+  }
+
   /// As `UploadEngine` does: what has a name goes at once, the rest once its names are on the disk.
-  func sendNamed(_ orders: [RequestOrder]) {
+  private func sendNamed(_ orders: [RequestOrder]) {
     if world.bug == .holdUpOthers, daemon?.clients.contains(where: { $0 !== self && $0.network.isAway }) == true {
       let life = life
       return world.time.after(.seconds(1)) { [self] in if self.life == life { sendNamed(orders) } }
@@ -137,7 +147,6 @@ extension SimulatedClient {
 
   func send(_ order: RequestOrder) {
     var order = order
-    if world.bug == .stayAtFirstAddress { order.endpoint = .first }
     if world.bug == .keepConnections { order.opensConnection = false }
     guard let step = step(for: order.order) else {
       checks.couldNotBeSent(order.order)

@@ -367,7 +367,7 @@ final class SimulatedClient: CopyHolder {
       buffers.removeValue(forKey: read)?.wipe()
       smallReads.remove(read)
       bufferBytes[read] = nil
-    case .send(let orders): sendNamed(orders)
+    case .send(let orders): decided(orders)
     case .cancel(let request): cancel(request)
     case .cancelUnsent(let request, _): if !network.isOut(request) { cancel(request) }
     case .record(let id):

@@ -12,6 +12,8 @@ final class SimulatedPublications {
   private let destination: () -> any Destination
 
   private let replaces: Bool
+  /// Of these nothing was heard, or that they were refused.
+  private var sent: [PublicationIndex.Sent] = []
 
   /// Where the destination lies, nothing of it is known.
   init(_ world: World, isLiedTo: Bool, replaces: Bool, destination: @escaping () -> any Destination) {
@@ -19,6 +21,7 @@ final class SimulatedPublications {
     self.destination = destination
     self.replaces = replaces
     if isLiedTo { world.knowsOwners = false }
+    world.publicationRecords.append(self)
   }
 
   func start() {
@@ -69,15 +72,34 @@ final class SimulatedPublications {
   /// A request is about to go out.
   func begin(_ request: HTTPRequestID, _ step: UploadStep, from paths: [RelativePath]) {
     let destination = destination()
-    index?.begins(
-      request,
-      PublicationIndex.Sent.all(of: step, from: paths, keepsNonces: destination.abilities.comparesObjects) {
-        destination.publishedName(for: $0)
-      })
+    let publications = PublicationIndex.Sent.all(
+      of: step, from: paths, keepsNonces: destination.abilities.comparesObjects
+    ) { destination.publishedName(for: $0) }
+    sent += publications
+    index?.begins(request, publications)
     if world.bug != .forgetIntents { index?.recordBegun([request]) }
   }
 
-  func ended(_ request: HTTPRequestID, _ outcome: StepOutcome) { index?.ended(request, outcome) }
+  /// Nothing was heard of a request that was to publish the capture under the name whose number this is: it is not known which of both
+  /// the capture has, and a name that it may have is given to no other one.
+  func mayHaveNumber(_ name: String, _ file: FileID) -> Bool {
+    guard let unnumbered = NumberedName.unnumbered(name) else { return false }
+    return sent.contains { $0.name == unnumbered && $0.publication.fileID == file }
+  }
+
+  func ended(_ request: HTTPRequestID, _ outcome: StepOutcome) {
+    index?.ended(request, outcome)
+    heard(outcome)
+  }
+
+  private func heard(_ outcome: StepOutcome) {
+    switch outcome {
+    case .published(let receipt):
+      sent.removeAll { $0.name == receipt.name && $0.publication.fileID == receipt.fileID }
+    case .each(let outcomes): for outcome in outcomes { heard(outcome) }
+    default: break
+    }
+  }
 
   /// The catalog is written.
   func save() {

@@ -78,6 +78,8 @@ final class World {
   var wasPublished: (_ session: String) -> Void = { _ in }
   /// The client's record of what it has published is whole, so that it never counts its own as another one's.
   var knowsOwners = true
+  /// What the clients know of what they have published.
+  var publicationRecords: [SimulatedPublications] = []
   private var log: Trace
 
   init(scenario: Scenario, seed: UInt64, bug: PlantedBug?, plan: PlannedFault?, isTracing: Bool) {

@@ -13,6 +13,13 @@ import Testing
     #expect(violation == nil, "everything with \(addition.word), seed \(seed)")
   }
 
+  /// Regression (invariant): an address fails while the name of a request to it is recorded, which had been chosen before.
+  @Test func addressThatFailsWhileANameIsRecorded_isNoWrongChoice() throws {
+    let simulation = Simulation(seed: 39_500_000_177, scenario: Self.scenario)
+    let violation = try simulation.run().violation
+    #expect(violation == nil)
+  }
+
   @Test func eachIsDrawn_andSeedsThatFoundSomethingAreWhatTheyWere() {
     let drawn = (1..<200).flatMap { Self.scenario.added(by: $0) }
     for addition in Addition.allCases { #expect(drawn.contains(addition), "\(addition.word)") }

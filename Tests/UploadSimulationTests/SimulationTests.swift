@@ -211,6 +211,12 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "templates", seed: 36_000_012_596,
       story: "the oracle did not know that a file had looked older under the name that it had before"),
+    FoundSeed(
+      scenario: "templates", seed: 42_000_005_206,
+      story: "the oracle did not know that a capture may have the number of a name of which nothing was heard"),
+    FoundSeed(
+      scenario: "comebacks", seed: 44_000_004_310,
+      story: "the invariant counted an empty file that writers had made six times as tries of one"),
   ]
 
   @Test(arguments: found)
