@@ -215,6 +215,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "templates", seed: 42_000_005_206,
       story: "the oracle did not know that a capture may have the number of a name of which nothing was heard"),
     FoundSeed(
+      scenario: "hangs", seed: 43_000_101_947,
+      story: "the time in which one request hung counted as the line's, and the next one was waited for longer"),
+    FoundSeed(
       scenario: "comebacks", seed: 44_000_004_310,
       story: "the invariant counted an empty file that writers had made six times as tries of one"),
   ]

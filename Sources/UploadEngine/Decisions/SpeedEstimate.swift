@@ -99,14 +99,20 @@ public struct SpeedEstimate: Hashable, Sendable {
 
 /// Cuts the acknowledgements of all streams into samples for a ``SpeedEstimate``. Only the time in which the link had
 /// something to carry counts, and only chunks that are long enough to say something about the link: a thousand tiny
-/// files measure the round trip.
+/// files measure the round trip. Nor does a time in which nothing was sent and nothing answered, but for a request that stood: were it
+/// counted once the next one goes out, each that hangs would have the next one waited for longer.
 struct SpeedSampler: Hashable, Sendable {
   /// Shorter intervals measure how acknowledgements bunch up.
   static let intervalMin: Duration = .milliseconds(250)
+  /// After so long without a request sent or ended, the next one that is sent begins a new sample. Where all streams are busy, one is
+  /// sent when another one has ended.
+  static let quietMax: Duration = .seconds(1)
 
   private let bytesLeast: Int
   private var inFlight = 0
   private var start: MonotonicTime?
+  /// When a request was sent or has ended last.
+  private var latest: MonotonicTime?
   private var bytes: UInt64 = 0
   /// What had arrived by then of requests that were not answered.
   private var underWayAtStart: UInt64 = 0
@@ -119,7 +125,9 @@ struct SpeedSampler: Hashable, Sendable {
   /// A request goes out; `underWay` has arrived of those that are not answered.
   mutating func sent(_ byteCount: Int, underWay: UInt64 = 0, at now: MonotonicTime) {
     guard isTelling(byteCount) else { return }
+    if start != nil, let latest, now - latest >= Self.quietMax { begin(with: underWay, at: now) }
     inFlight += 1
+    latest = now
   }
 
   /// A request has ended; the sample that its acknowledgement completes, if it does. Of its bytes so many are counted; nil is all of them.
@@ -130,6 +138,7 @@ struct SpeedSampler: Hashable, Sendable {
     _ byteCount: Int, counting counted: Int? = nil, isAcknowledged: Bool, underWay: UInt64 = 0, at now: MonotonicTime
   ) -> (UInt64, Duration)? {
     guard isTelling(byteCount) else { return nil }
+    latest = now
     inFlight = max(0, inFlight - 1)
     defer { if inFlight == 0 { start = nil } }
     guard isAcknowledged else {

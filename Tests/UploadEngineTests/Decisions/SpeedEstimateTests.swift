@@ -125,6 +125,23 @@ import Testing
     #expect(sample?.0 == UInt64(chunk) - 500_000 && sample?.1 == .seconds(1))
   }
 
+  @Test(
+    "Regression, found by the simulation (hangs, seed 43000101947): the time in which one request hung counted as what the line took for the next one, which was then waited for longer, and so on"
+  )
+  func timeInWhichARequestHangs_isNoMeasureOfTheLine() throws {
+    var sampler = SpeedSampler()
+    let chunk = 1 << 20
+    // One of them is never answered.
+    for _ in 0..<3 { sampler.sent(chunk, at: time(0)) }
+    #expect(sampler.ended(chunk, isAcknowledged: true, at: time(0.5)) == nil)
+    let first = sampler.ended(chunk, isAcknowledged: true, at: time(1))
+    #expect(first?.1 == .milliseconds(500))
+    for _ in 0..<2 { sampler.sent(chunk, underWay: 0, at: time(30)) }
+    let next = sampler.ended(chunk, isAcknowledged: true, at: time(30.5))
+    let sample = try #require(next)
+    #expect(sample.0 == UInt64(chunk) && sample.1 == .milliseconds(500))
+  }
+
   @Test func tinyFiles_sayNothingAboutTheLink() {
     var sampler = SpeedSampler()
     for second in 0..<100 {
