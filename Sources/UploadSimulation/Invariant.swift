@@ -75,6 +75,16 @@ public enum Invariant: String, CaseIterable, Sendable {
   case tail
   /// After more than a week the receiver holds nothing but what is published.
   case expiry
+  /// A capture takes its line no longer than its bytes do, and a little more.
+  case lineTime = "line-time"
+  /// Of what a line carries next to nothing goes twice.
+  case resentBytes = "resent-bytes"
+  /// A cut at any moment loses at most two seconds of the line, or a chunk of each stream.
+  case lostBytes = "lost-bytes"
+  /// What is shown to be left of the time is true.
+  case estimate
+  /// What is shown changes while bytes move.
+  case shownProgress = "shown-progress"
   /// A run has no end of events.
   case events
 }

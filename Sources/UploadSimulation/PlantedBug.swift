@@ -197,6 +197,17 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// The transport does not say how much of a request can have left the process, so a server may have all of it.
   case hideHandedOver = "hide-handed-over"
 
+  /// Over a line one request follows the other.
+  case oneStream = "one-stream"
+  /// A request is ended after ten seconds, however it moves.
+  case breakAtTimeout = "break-at-timeout"
+  /// Requests are as long as they may be, however slow the line is.
+  case drownLine = "drown-line"
+  /// What is shown to be left of the time is seconds old.
+  case staleEstimate = "stale-estimate"
+  /// What waits in the socket of a connection counts as sent.
+  case countHandedOver = "count-handed-over"
+
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
 
@@ -240,6 +251,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon: .lostStates
     case .believeBareCopies, .believeSizes: .bareCopies
     case .deleteUnreadSessions, .shareSyncReports, .verifyInMemory: .receiverDisk
+    case .oneStream, .breakAtTimeout, .drownLine, .staleEstimate, .countHandedOver: .line
     }
   }
 
@@ -282,6 +294,11 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .dawdle: .tail
     case .keepExpired: .expiry
     case .spin: .events
+    case .oneStream: .lineTime
+    case .breakAtTimeout: .resentBytes
+    case .drownLine: .lostBytes
+    case .staleEstimate: .estimate
+    case .countHandedOver: .shownProgress
     case .swallowWriteBackErrors, .believePagesReadAgain: .writeBack
     case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
     case .forgetFileAtRestart, .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords, .damagedRecordHidesFile:

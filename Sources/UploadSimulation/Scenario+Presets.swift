@@ -425,7 +425,7 @@ extension Scenario {
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
       spoolDisk, receiverDisk, unreadRecords, spoolPower, killedWriters, comebacks, lostStates, bareCopies,
       ignoredNames,
-    ] + servers
+    ] + servers + lines
 
   /// The one with this name.
   public static func named(_ name: String) -> Scenario? { (all + [fixed]).first { $0.name == name } }

@@ -20,6 +20,11 @@ public struct Scenario: Hashable, Sendable {
   var chunkBytes = 64
   var wholeFileBytesMax = 96
 
+  /// One capture of a real size over a line of a certain kind, with the bounds of a mount, and none of what is below but the server.
+  var isOfLine = false
+  /// All connections are gone at one moment of it.
+  var cutsLine = false
+
   /// Three given files instead of writers that do what they like: the scenario of the systematic faults.
   var isFixed = false
 

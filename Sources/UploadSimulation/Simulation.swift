@@ -47,6 +47,9 @@ public struct Simulation: Sendable {
     let added = scenario.added(by: seed)
     let world = World(scenario: scenario.with(added), seed: seed, bug: bug, plan: plan, isTracing: isTracing)
     if !added.isEmpty { world.trace("with \(list: added.lazy.map { "\($0)" })") }
+    if scenario.isOfLine {
+      return try LineRun(world, LineKind.all.randomElement(using: &world.random) ?? LineKind.all[0]).toEnd()
+    }
     let run = try SimulationRun(world)
     return run.toEnd()
   }
