@@ -25,8 +25,9 @@ class Nginx(Server):
     `server` is the whole of it, as somebody would have it on a machine: only its port is another one.
     """
 
-    def __init__(self, folder, block="", identity=None, server=None):
+    def __init__(self, folder, block="", identity=None, server=None, host="127.0.0.1"):
         super().__init__(folder)
+        self.host = host
         self.server = server
         self.block = block
         self.identity = identity
@@ -62,7 +63,7 @@ class Nginx(Server):
         if self.identity:
             secure = f"ssl_certificate {self.identity[0]}; ssl_certificate_key {self.identity[1]}; ssl_protocols TLSv1.3;"
         server = f"""server {{
-    listen 127.0.0.1:{self.port} {"ssl" if self.identity else ""};
+    listen {self.host}:{self.port} {"ssl" if self.identity else ""};
     {secure}
     {self.block}
   }}"""
@@ -83,7 +84,7 @@ http {{
 class Form:
     """uploads.php behind nginx. `limits` replaces php.ini's; `body_max` is nginx's, and `guard` its rules of the place."""
 
-    def __init__(self, folder, identity=None, limits=None, body_max="0", has_password=True, guard=""):
+    def __init__(self, folder, identity=None, limits=None, body_max="0", has_password=True, guard="", host="127.0.0.1"):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.files = folder / "files"
@@ -109,7 +110,7 @@ class Form:
       fastcgi_pass unix:{self.socket};
       fastcgi_request_buffering off;
       fastcgi_read_timeout 600s;
-    }}""", identity)
+    }}""", identity, host=host)
         self.php = None
         self.scheme = "form+https" if identity else "form+http"
 
