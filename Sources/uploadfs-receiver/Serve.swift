@@ -12,7 +12,7 @@ struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Serve the chunk protocol over TLS 1.3 until SIGTERM or SIGINT.",
     discussion: """
-      Prints one line, "listening https://HOST:PORT", when it is ready.
+      Prints a line "listening https://HOST:PORT" for each address when it is ready.
       Exit codes: 0 ended in order, 1 anything else, 20 cannot listen, 21 certificate or key unusable, \
       22 root unusable, 23 token file unusable, 24 no receiver to ask, 64 usage.
       """)
@@ -20,8 +20,10 @@ struct Serve: AsyncParsableCommand {
   @Option(help: ArgumentHelp("The folder of the receiver's state.", valueName: "DIR"))
   var root: String
 
-  @Option(help: ArgumentHelp("Where to listen; port 0 takes any free one.", valueName: "HOST:PORT"))
-  var listen: String
+  @Option(
+    help: ArgumentHelp(
+      "Where to listen; port 0 takes any free one. Can be given more than once.", valueName: "HOST:PORT"))
+  var listen: [String]
 
   @Option(help: ArgumentHelp("PEM file: the server's certificate and the chain above it.", valueName: "FILE"))
   var certificate: String?
@@ -90,8 +92,15 @@ struct Serve: AsyncParsableCommand {
       guard let argument = CommandLine.unsafeArgv[index], String(validatingCString: argument) == nil else { continue }
       throw ValidationError("Argument \(index) is no UTF-8; use a path that is.")
     }
-    guard ListenAddress(listen) != nil else {
-      throw ValidationError("--listen needs HOST:PORT, for example 127.0.0.1:8443 or [::1]:0, not \"\(listen)\".")
+    guard !listen.isEmpty else {
+      throw ValidationError("Give --listen HOST:PORT, for example 127.0.0.1:8443.")
+    }
+    for address in listen where ListenAddress(address) == nil {
+      throw ValidationError("--listen needs HOST:PORT, for example 127.0.0.1:8443 or [::1]:0, not \"\(address)\".")
+    }
+    let places = addresses.flatMap(\.places).filter { $0.port != 0 }
+    guard Set(places.map(\.description)).count == places.count else {
+      throw ValidationError("--listen names one address twice.")
     }
     guard development != (certificate != nil || key != nil) else {
       throw ValidationError("Give either --certificate and --key, or --development.")
@@ -110,8 +119,11 @@ struct Serve: AsyncParsableCommand {
     try validateAccess()
   }
 
+  /// As they were given.
+  var addresses: [ListenAddress] { listen.compactMap { ListenAddress($0) } }
+
   private func validateAccess() throws {
-    let isLoopback = ListenAddress(listen)?.isLoopback == true
+    let isLoopback = addresses.allSatisfy(\.isLoopback)
     guard !development || isLoopback else {
       throw ValidationError("--development is for this machine only: listen on 127.0.0.1, [::1] or localhost.")
     }
@@ -142,11 +154,12 @@ struct Serve: AsyncParsableCommand {
     do {
       let (configuration, hints) = try Startup(command: self, logger: logger).configuration()
       let server = try ReceiverServer(configuration, logger: logger)
-      let host = configuration.host.contains(":") ? "[\(configuration.host)]" : configuration.host
       try await server.run(
-        onReady: { port in
-          for hint in hints { Output.standardOutput.put(hint.replacing("PORT", with: "\(port)") + "\n") }
-          Output.standardOutput.put("listening https://\(host):\(port)\n")
+        onReady: { places in
+          for hint in hints {
+            Output.standardOutput.put(hint.replacing("PORT", with: "\(places.first?.port ?? 0)") + "\n")
+          }
+          for place in places { Output.standardOutput.put("listening https://\(place)\n") }
         },
         until: { await stop.wait() })
     } catch let failure as StartFailure {

@@ -13,7 +13,7 @@ struct Startup {
 
   /// The configuration, and lines that say how to use a development receiver.
   func configuration() throws(StartFailure) -> (ReceiverConfiguration, hints: [String]) {
-    guard let address = ListenAddress(command.listen) else { throw StartFailure(.cannotListen, "bad address") }
+    guard let address = command.addresses.first else { throw StartFailure(.cannotListen, "bad address") }
     var credentials: [Credential] = []
     var hints: [String] = []
     var chain: [UInt8] = []
@@ -23,10 +23,10 @@ struct Startup {
       for words in setup.replaced { logger.warning("\(command.root)/.development: \(words)") }
       (chain, key) = (setup.certificateChainPEM, setup.privateKeyPEM)
       credentials.append(Credential(token: setup.token, root: filesRoot))
-      let host = address.host.contains(":") ? "[\(address.host)]" : address.host
+      let place = "\(address)".dropLast("\(address.port)".count) + "PORT"
       hints.append("files arrive in \(filesRoot)")
       hints.append(
-        "try: uploadfs-mount mount MOUNTPOINT --to https://\(host):PORT --ca \(setup.authorityPath) --token-file \(setup.tokenPath) --spool SPOOL"
+        "try: uploadfs-mount mount MOUNTPOINT --to https://\(place) --ca \(setup.authorityPath) --token-file \(setup.tokenPath) --spool SPOOL"
       )
     } else if let certificateFile = command.certificate, let keyFile = command.key {
       chain = try read(certificateFile, .certificateUnusable, "certificate")
@@ -36,8 +36,8 @@ struct Startup {
     if command.openOnLoopback { credentials.append(Credential(token: nil, root: filesRoot)) }
 
     var configuration = ReceiverConfiguration(
-      root: command.root, host: address.host, port: address.port, certificateChainPEM: chain, privateKeyPEM: key,
-      credentials: credentials)
+      root: command.root, addresses: command.addresses.flatMap(\.places), certificateChainPEM: chain,
+      privateKeyPEM: key, credentials: credentials)
     if let file = command.operatorTokenFile {
       configuration.operatorToken = try operatorToken(file, besides: credentials)
     }

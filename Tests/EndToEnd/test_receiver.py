@@ -1,6 +1,7 @@
 """Settings of the receiver: what its command line says of where files go, and for how long uploads are kept."""
 
 import json
+import socket
 import subprocess
 import time
 
@@ -194,3 +195,22 @@ def test_durable_max_bounds_what_is_kept(new_receiver):
     other = held_session(client, "other.mov")
     answer = client.request("GET", f"/v1/uploads/{other.id}?durable=1")
     assert answer.status == 507 and answer.problem == "quota-exceeded" and "--durable-max" in answer.json["detail"], answer
+
+
+def test_it_listens_at_every_address_that_is_named(new_receiver):
+    """Regression (SV10): of two --listen the last one won without a word."""
+    receiver = new_receiver("--listen", "[::1]:0")
+    lines = wait_until(
+        lambda: len(lines := [line for line in receiver.program.output if line.startswith("listening")]) == 2 and lines,
+        receiver.program.output)
+    hosts = [line.split("//")[1].rpartition(":") for line in lines]
+    assert [host for host, _, _ in hosts] == ["127.0.0.1", "[::1]"], receiver.program.output
+    for host, _, port in hosts:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=SOON).close()
+
+
+def test_one_address_twice_is_refused(folder):
+    done = subprocess.run(
+        [RECEIVER_TOOL, "serve", "--root", folder / "root", "--development", "--listen", "127.0.0.1:8443", "--listen", "127.0.0.1:8443"],
+        capture_output=True, text=True, env=clean_environment(), timeout=SOON)
+    assert done.returncode == 64 and "names one address twice" in done.stderr, done.stderr

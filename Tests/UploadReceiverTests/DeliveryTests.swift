@@ -26,7 +26,8 @@ import UploadReceiver
     let setup = try DevelopmentSetup.prepare(root: "\(folder.path)/receiver")
     let receiver = try ReceiverServer(
       ReceiverConfiguration(
-        root: "\(folder.path)/receiver", host: "127.0.0.1", port: 0, certificateChainPEM: setup.certificateChainPEM,
+        root: "\(folder.path)/receiver", addresses: [ListenAddress(host: "127.0.0.1", port: 0)],
+        certificateChainPEM: setup.certificateChainPEM,
         privateKeyPEM: setup.privateKeyPEM,
         credentials: [Credential(token: setup.token, root: "\(folder.path)/published")]),
       logger: logger)
@@ -35,7 +36,7 @@ import UploadReceiver
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
         defer { portFound.finish() }
-        try await receiver.run(onReady: { portFound.yield($0) }, until: { for await _ in ends {} })
+        try await receiver.run(onReady: { portFound.yield($0[0].port) }, until: { for await _ in ends {} })
       }
       defer { end.finish() }
       for await port in ports {

@@ -379,7 +379,7 @@ import Testing
     let tokens = ["--token-file", "\(folder.path)/tokens"]
     let cases: [(code: CInt, says: String, arguments: [String])] = [
       (
-        20, "cannot listen: Address already in use.",
+        20, ": Address already in use. Choose another --listen",
         ["--listen", "127.0.0.1:\(running.port)"] + fresh + identity + tokens
       ),
       (

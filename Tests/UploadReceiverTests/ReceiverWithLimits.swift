@@ -18,7 +18,8 @@ extension ReceiverWithLimits {
     let folder = try TemporaryFolder()
     let setup = try DevelopmentSetup.prepare(root: folder.path)
     var configuration = ReceiverConfiguration(
-      root: folder.path, host: "127.0.0.1", port: 0, certificateChainPEM: setup.certificateChainPEM,
+      root: folder.path, addresses: [ListenAddress(host: "127.0.0.1", port: 0)],
+      certificateChainPEM: setup.certificateChainPEM,
       privateKeyPEM: setup.privateKeyPEM, credentials: [Credential(token: setup.token, root: "\(folder.path)/files")])
     configuration.credentials += tokens.map { Credential(token: $0, root: "\(folder.path)/\($0)") }
     adjust(&configuration)
@@ -29,7 +30,7 @@ extension ReceiverWithLimits {
     let (ready, becameReady) = AsyncStream<Int>.makeStream()
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
-        try await server.run(onReady: { becameReady.yield($0) }, until: { for await _ in stopped { return } })
+        try await server.run(onReady: { becameReady.yield($0[0].port) }, until: { for await _ in stopped { return } })
       }
       for await port in ready {
         try await ReceiverProgram.runClient(

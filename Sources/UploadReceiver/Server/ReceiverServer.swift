@@ -10,10 +10,8 @@ public import ReceiverCore
 public struct ReceiverConfiguration: Sendable {
   /// The folder of the receiver's state.
   public var root: String
-  /// The address to listen on.
-  public var host: String
-  /// The port; 0 for any.
-  public var port: Int
+  /// Where to listen.
+  public var addresses: [ListenAddress]
   /// PEM: the certificate and the chain above it.
   public var certificateChainPEM: [UInt8]
   /// PEM. A secret.
@@ -35,12 +33,11 @@ public struct ReceiverConfiguration: Sendable {
 
   /// A configuration with the default limits.
   public init(
-    root: String, host: String, port: Int, certificateChainPEM: [UInt8], privateKeyPEM: [UInt8],
+    root: String, addresses: [ListenAddress], certificateChainPEM: [UInt8], privateKeyPEM: [UInt8],
     credentials: [Credential]
   ) {
     self.root = root
-    self.host = host
-    self.port = port
+    self.addresses = addresses
     self.certificateChainPEM = certificateChainPEM
     self.privateKeyPEM = privateKeyPEM
     self.credentials = credentials
@@ -110,15 +107,6 @@ public final class ReceiverServer: Sendable {
     statistics = ReceiverStatistics(clock: clock)
   }
 
-  /// Of a socket that could not be opened, in the system's words.
-  private static func words(of error: any Error) -> String {
-    switch error {
-    case let error as IOError: String(cString: strerror(error.errnoCode))
-    case SocketAddressError.unknown(let host, _): "there is no address of the name \(host)"
-    default: "\(error)"
-    }
-  }
-
   private static func makeTLS(
     _ configuration: ReceiverConfiguration
   ) throws(ReceiverStartError) -> (NIOSSLContext, CertificateLife) {
@@ -171,9 +159,9 @@ public final class ReceiverServer: Sendable {
   }
 
   /// Listens and serves until `stop` returns, then lets running requests finish for at most 10 seconds. `onReady` is
-  /// told the port once connections are accepted.
+  /// told the addresses with their ports once connections are accepted at all of them.
   public func run(
-    onReady: @escaping @Sendable (Int) -> Void, until stop: @escaping @Sendable () async -> Void
+    onReady: @escaping @Sendable ([ListenAddress]) -> Void, until stop: @escaping @Sendable () async -> Void
   ) async throws(ReceiverStartError) {
     let responder = RequestResponder(
       driver: driver,
@@ -187,13 +175,10 @@ public final class ReceiverServer: Sendable {
       statistics: statistics,
       responder: { request, writer, channel in try await responder.respond(request, writer, channel) })
     let group = MultiThreadedEventLoopGroup.singleton
-    let server = Server(
-      childChannelSetup: channel,
-      configuration: ServerConfiguration(
-        address: .hostname(configuration.host, port: configuration.port), backlog: 1024,
-        availableConnectionsDelegate: MaximumAvailableConnections(
-          configuration.connectionsMax ?? ReceiverServer.connectionsMax)),
-      onServerRunning: { onReady($0.localAddress?.port ?? 0) }, eventLoopGroup: group, logger: quiet(logger))
+    let listeners = Listeners(
+      configuration.addresses, channel: channel,
+      connectionsMax: configuration.connectionsMax ?? ReceiverServer.connectionsMax, group: group, logger: logger,
+      onReady: onReady)
     let ticks = group.next().scheduleRepeatedTask(
       initialDelay: .milliseconds(100), delay: .milliseconds(100)
     ) { [driver, budget] _ in
@@ -217,7 +202,7 @@ public final class ReceiverServer: Sendable {
       configuration.credentials.enumerated().map { ($1.id, OperatorSocket.User(number: $0 + 1, root: $1.root)) },
       uniquingKeysWith: { first, _ in first })
     let listener = await OperatorSocket.listen(in: store.state, driver, users: users, logger)
-    let failure = await ReceiverServer.serve(server, until: stop, grace: configuration.connections.grace)
+    let failure = await listeners.serve(until: stop, grace: configuration.connections.grace)
     ticks.cancel()
     syncs.cancel()
     returns.cancel()
@@ -237,45 +222,6 @@ public final class ReceiverServer: Sendable {
     logger.log(level: trouble.level, "\(trouble.words)")
   }
 
-  private enum Milestone: Sendable {
-    case serverEnded(failure: String?)
-    case stopRequested
-    case graceEnded
-  }
-
-  /// Serves until asked to stop, then until the running requests are answered or their grace has passed. Returns why the
-  /// server could not serve.
-  private static func serve(
-    _ server: Server<ReceiverChannel>, until stop: @escaping @Sendable () async -> Void, grace: TimeAmount
-  ) async -> String? {
-    await withTaskGroup(of: Milestone.self) { tasks in
-      tasks.addTask {
-        do {
-          try await server.run()
-          return .serverEnded(failure: nil)
-        } catch {
-          return .serverEnded(failure: Self.words(of: error))
-        }
-      }
-      tasks.addTask {
-        await stop()
-        return .stopRequested
-      }
-      defer { tasks.cancelAll() }
-      if case .serverEnded(let failure) = await tasks.next() { return failure }
-      tasks.addTask {
-        try? await server.shutdownGracefully()
-        return .serverEnded(failure: nil)
-      }
-      tasks.addTask {
-        try? await Task.sleep(for: .nanoseconds(grace.nanoseconds))
-        return .graceEnded
-      }
-      _ = await tasks.next()
-      return nil
-    }
-  }
-
   /// Beyond these, connections wait in the backlog: open uploads need descriptors, too.
   private static var connectionsMax: Int {
     DescriptorShares(limit: DescriptorShares.limit).connections
@@ -283,12 +229,5 @@ public final class ReceiverServer: Sendable {
 
   private var connectionsPerPeer: Int {
     configuration.connectionsPerPeer ?? max(16, ReceiverServer.connectionsMax / 4)
-  }
-
-  /// Hummingbird's word of where it listens is said better on stdout.
-  private func quiet(_ logger: Logger) -> Logger {
-    var logger = logger
-    logger.logLevel = max(logger.logLevel, .notice)
-    return logger
   }
 }
