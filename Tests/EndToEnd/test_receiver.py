@@ -1,15 +1,18 @@
 """Settings of the receiver: what its command line says of where files go, and for how long uploads are kept."""
 
+import http.client
+import itertools
 import json
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 
 from certificates import Authority
 from harness import RECEIVER_TOOL, SOON, clean_environment, wait_until
-from protocol_client import ProtocolClient, Session
+from protocol_client import ProtocolClient, Session, tag
 
 
 def test_files_root_is_where_the_development_token_publishes(new_receiver, new_mount, folder):
@@ -214,3 +217,48 @@ def test_one_address_twice_is_refused(folder):
         [RECEIVER_TOOL, "serve", "--root", folder / "root", "--development", "--listen", "127.0.0.1:8443", "--listen", "127.0.0.1:8443"],
         capture_output=True, text=True, env=clean_environment(), timeout=SOON)
     assert done.returncode == 64 and "names one address twice" in done.stderr, done.stderr
+
+
+def test_a_stop_answers_what_it_took(new_receiver):
+    """Regression (SV9): a chunk that followed the last answer of its connection was taken whole, and not answered."""
+    receiver = new_receiver()
+    client = ProtocolClient(receiver)
+    session = Session(client, chunk_size=256 << 10)
+    answered, numbers, began = set(), itertools.count(), threading.Barrier(13)
+    data = b"x" * session.chunk_size
+    fields = session.chunk_headers(0, data)
+
+    def send():
+        connection = client.raw()
+        began.wait()
+        try:
+            for index in numbers:
+                fields_here = fields | {"X-Chunk-HMAC": tag(client.token, session.nonce, session.id, index, data)}
+                lines = [f"PUT /v1/uploads/{session.id}/chunks/{index} HTTP/1.1", "Host: here", f"Authorization: Bearer {client.token}"]
+                lines += [f"{name}: {value}" for name, value in fields_here.items()]
+                connection.sendall("\r\n".join([*lines, f"Content-Length: {len(data)}", "", ""]).encode() + data)
+                answer = http.client.HTTPResponse(connection)
+                answer.begin()
+                answer.read()
+                assert answer.status == 201
+                answered.add(index)
+                if answer.getheader("Connection") == "close":
+                    return
+        except (OSError, http.client.HTTPException):
+            return
+
+    senders = [threading.Thread(target=send) for _ in range(12)]
+    for sender in senders:
+        sender.start()
+    began.wait()
+    wait_until(lambda: len(answered) > 100, "100 chunks")
+    receiver.stop()
+    for sender in senders:
+        sender.join(timeout=SOON)
+        assert not sender.is_alive()
+    receiver.start()
+    client = ProtocolClient(receiver)
+    held = client.request("GET", f"/v1/uploads/{session.id}").json["held"]
+    taken = {index for first, last in held for index in range(first, last + 1)}
+    assert taken >= answered
+    assert taken == answered, sorted(taken - answered)

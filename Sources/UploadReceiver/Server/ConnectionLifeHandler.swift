@@ -28,7 +28,7 @@ final class ConnectionLifeHandler: ChannelInboundHandler {
   private var runningRequests = 0
   private var idleSince = NIODeadline.now()
   /// From here on it is to end; the second says when at the latest.
-  private var isEnding = false
+  private(set) var isEnding = false
   private var deadline = NIODeadline.distantFuture
   private var wasIdle = false
   private var context: ChannelHandlerContext?

@@ -68,7 +68,7 @@ struct ReceiverChannel: HTTPChannelHandler {
     self.responder = responder
     var configuration = HTTP1Channel.Configuration(
       additionalChannelHandlers: [
-        RunningRequestHandler(), BodyTimeoutHandler(limits),
+        FarewellHandler(), RunningRequestHandler(), BodyTimeoutHandler(limits),
         MalformedRequestHandler(isHTTP1: true),
       ],
       idleTimeout: limits.idle)
