@@ -53,6 +53,8 @@ public enum CoreEvent: Sendable {
   case lookedAgain([SessionID], Result<RecoveredState, StoreFailure>)
   /// The receiver's operator ends a session.
   case endByOperator(RequestID, SessionID)
+  /// These may use the receiver from now on. Who is the same user as before has the same name.
+  case credentialsChanged([CoreCredential])
   /// Time has passed.
   case tick
 }

@@ -25,10 +25,12 @@ extension ReceiverCore {
       writesLeft: writesMax(chunkBytes: opening.chunkBytes), lastChange: now)
     keys[key] = .session(asked.candidateID)
     openSessions[asked.credential, default: []].append(asked.candidateID)
-    effects.append(.createSession(facts))
+    var recorded = facts
+    recorded.credential = credential.recordedID.text
+    effects.append(.createSession(recorded))
   }
 
-  private func tagKeys(_ credential: CoreCredential, _ facts: SessionFacts) -> [[UInt8]] {
+  func tagKeys(_ credential: CoreCredential, _ facts: SessionFacts) -> [[UInt8]] {
     credential.tagMasterKeys.map {
       ChunkTag.sessionKey(masterKey: $0, nonce: facts.opening.nonce, sessionID: facts.id)
     }

@@ -60,7 +60,7 @@ extension ReceiverCore {
       chainTip: chain.tip, publishedAt: now, fileID: head.fileID)
     stages[request] = .publishingWholeFile(head, fingerprint: fingerprint, receipt)
     let record = WholeFileRecord(
-      credential: head.credential.text, idempotencyKey: head.idempotencyKey,
+      credential: credential.recordedID.text, idempotencyKey: head.idempotencyKey,
       fingerprint: fingerprint?.bytes ?? [])
     let publication = Publication(
       receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds, mode: head.mode,

@@ -36,7 +36,7 @@ public struct ReceiverCore: Sendable {
   var limits: CoreLimits
   var credentials: LookupTable<CredentialID, CoreCredential>
   /// By the names that they may have in journals.
-  public let owners: LookupTable<CredentialID, CredentialID>
+  public private(set) var owners: LookupTable<CredentialID, CredentialID> = [:]
   var sessions: OrderedDictionary<SessionID, UploadSession> = [:]
   /// The sessions that are not published.
   var openSessions: LookupTable<CredentialID, OrderedSet<SessionID>> = [:]
@@ -81,10 +81,32 @@ public struct ReceiverCore: Sendable {
   /// A core that knows the credentials and nothing else.
   public init(limits: CoreLimits, credentials: [CoreCredential]) {
     self.limits = limits
+    self.credentials = [:]
+    know(credentials)
+  }
+
+  private mutating func know(_ known: [CoreCredential]) {
     // Of several with one token the first counts.
-    self.credentials = LookupTable(credentials.reversed().map { ($0.id, $0) })
-    owners = LookupTable(
-      credentials.flatMap { credential in credential.formerIDs.map { ($0, credential.id) } })
+    for credential in known.reversed() { credentials[credential.id] = credential }
+    for credential in known {
+      for name in credential.formerIDs { owners[name] = credential.id }
+    }
+  }
+
+  /// Others may use the receiver, or the same with other tokens. What those have begun who are not among them stays, until it
+  /// ends by itself: they may come back, and a request of theirs that was let in is answered.
+  private mutating func credentialsChanged(_ known: [CoreCredential]) {
+    know(known)
+    for id in Array(sessions.keys) {
+      guard let facts = sessions[id]?.facts, let credential = credentials[facts.credentialID] else { continue }
+      let keys = tagKeys(credential, facts)
+      sessions[id]?.tagKeys = keys
+    }
+    for credential in known where credential.quotaBytes != nil {
+      // A count that runs already may be of another folder.
+      measurements[credential.id] = Measurement()
+      effects.append(.measureUsage(credential.id))
+    }
   }
 
   /// Takes note of what happened and says what to do.
@@ -127,6 +149,7 @@ public struct ReceiverCore: Sendable {
     case .usageMeasured(let credential, let bytes): usageMeasured(credential, bytes: bytes)
     case .lookedAgain(let ids, let result): lookedAgain(ids, result)
     case .endByOperator(let request, let id): endByOperator(request, id)
+    case .credentialsChanged(let known): credentialsChanged(known)
     case .tick: tick()
     }
   }

@@ -48,6 +48,8 @@ public struct SpoolMemory: Sendable {
   private let spoolsMax: Int
   /// By the names of credentials, and the ids of spools as they travel.
   private var credentials: LookupTable<String, LookupTable<String, Entry>> = [:]
+  /// The names that credentials have on the disk, where those are others.
+  public var recordedIDs: LookupTable<CredentialID, CredentialID> = [:]
   /// There is something that is not on the disk.
   public private(set) var isChanged = false
 
@@ -113,7 +115,9 @@ public struct SpoolMemory: Sendable {
       for (spool, entry) in spools.sorted() {
         credentials[credential]?[spool]?.savedAt = entry.heardAt
         records.append(
-          SpoolRecord(credential: credential, start: entry.start.headerValue, heardAt: entry.heardAt))
+          SpoolRecord(
+            credential: recordedIDs[CredentialID(credential)]?.text ?? credential, start: entry.start.headerValue,
+            heardAt: entry.heardAt))
       }
     }
     return records

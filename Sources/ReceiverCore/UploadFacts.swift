@@ -7,6 +7,8 @@ public struct CoreCredential: Hashable, Sendable {
   public var id: CredentialID
   /// Names that it may have in journals: the tokens of one user may come in another order, or the first one may go.
   public var formerIDs: [CredentialID]
+  /// The name that what it begins gets in journals: that of its first token, also where it is known here as it was before.
+  public var recordedID: CredentialID
   /// The keys from which its sessions' tag keys are derived, one for each of its tokens. Secrets. A session's tags may be
   /// those of any: its client may have got another token since it was opened.
   public var tagMasterKeys: [[UInt8]]
@@ -15,10 +17,12 @@ public struct CoreCredential: Hashable, Sendable {
 
   /// A credential as configured.
   public init(
-    id: CredentialID, formerIDs: [CredentialID] = [], tagMasterKeys: [[UInt8]], quotaBytes: UInt64? = nil
+    id: CredentialID, formerIDs: [CredentialID] = [], recordedID: CredentialID? = nil, tagMasterKeys: [[UInt8]],
+    quotaBytes: UInt64? = nil
   ) {
     self.id = id
     self.formerIDs = formerIDs
+    self.recordedID = recordedID ?? id
     self.tagMasterKeys = tagMasterKeys
     self.quotaBytes = quotaBytes
   }

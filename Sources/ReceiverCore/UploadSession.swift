@@ -89,7 +89,7 @@ struct UploadSession: Sendable {
   /// What lay under the name when it was opened, of the same file; nil after a restart.
   var published: PublishedContent?
   /// One for each token of its user.
-  let tagKeys: [[UInt8]]
+  var tagKeys: [[UInt8]]
   var phase: Phase
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
   var held = ChunkTable()

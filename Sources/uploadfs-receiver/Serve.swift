@@ -12,7 +12,8 @@ struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Serve the chunk protocol over TLS 1.3 until SIGTERM or SIGINT.",
     discussion: """
-      Prints a line "listening https://HOST:PORT" for each address when it is ready.
+      Prints a line "listening https://HOST:PORT" for each address when it is ready. SIGHUP has a service, which has no \
+      terminal, read its certificate, key and tokens anew; what cannot be used leaves that of before.
       Exit codes: 0 ended in order, 1 anything else, 20 cannot listen, 21 certificate or key unusable, \
       22 root unusable, 23 token file unusable, 24 no receiver to ask, 64 usage.
       """)
@@ -147,26 +148,45 @@ struct Serve: AsyncParsableCommand {
     uploadfs_end_on_faults()
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
-    let stop = await StopSignals()
+    let signals = await StopSignals()
     var logger = Logger(label: "uploadfs-receiver") { Output.logHandler(label: $0) }
     logger.logLevel = logLevel
     defer { Output.flush() }
+    let startup = Startup(command: self, logger: logger)
     do {
-      let (configuration, hints) = try Startup(command: self, logger: logger).configuration()
+      let (configuration, hints) = try startup.configuration()
       let server = try ReceiverServer(configuration, logger: logger)
-      try await server.run(
-        onReady: { places in
-          for hint in hints {
-            Output.standardOutput.put(hint.replacing("PORT", with: "\(places.first?.port ?? 0)") + "\n")
-          }
-          for place in places { Output.standardOutput.put("listening https://\(place)\n") }
-        },
-        until: { await stop.wait() })
+      try await run(server, signals, startup, hints)
     } catch let failure as StartFailure {
       throw failure.exit()
     } catch let error as ReceiverStartError {
       throw StartFailure(error).exit()
     }
+  }
+
+  private func run(
+    _ server: ReceiverServer, _ signals: StopSignals, _ startup: Startup, _ hints: [String]
+  ) async throws(ReceiverStartError) {
+    let failure = await withTaskGroup(of: Void.self) { tasks -> ReceiverStartError? in
+      tasks.addTask {
+        for await _ in signals.hangUps { await startup.renew(server) }
+      }
+      defer { tasks.cancelAll() }
+      do throws(ReceiverStartError) {
+        try await server.run(
+          onReady: { places in
+            for hint in hints {
+              Output.standardOutput.put(hint.replacing("PORT", with: "\(places.first?.port ?? 0)") + "\n")
+            }
+            for place in places { Output.standardOutput.put("listening https://\(place)\n") }
+          },
+          until: { await signals.wait() })
+        return nil
+      } catch {
+        return error
+      }
+    }
+    if let failure { throw failure }
   }
 
   /// A core dump would hold tokens, keys and files. To the kernel a limit of 1 byte also forbids those that go through a

@@ -1,3 +1,4 @@
+import Dispatch
 import ReceiverCore
 import Glibc
 import Logging
@@ -11,36 +12,34 @@ struct Startup {
   var command: Serve
   var logger: Logger
 
+  /// Who may use the receiver.
+  private struct Users {
+    var credentials: [Credential]
+    var operatorToken: String?
+  }
+
+  /// A certificate and its key.
+  private struct Identity {
+    var chainPEM: [UInt8] = []
+    var keyPEM: [UInt8] = []
+  }
+
   /// The configuration, and lines that say how to use a development receiver.
   func configuration() throws(StartFailure) -> (ReceiverConfiguration, hints: [String]) {
-    guard let address = command.addresses.first else { throw StartFailure(.cannotListen, "bad address") }
-    var credentials: [Credential] = []
+    let setup = command.development ? try development() : nil
+    let (identity, users) = (try identity(setup), try users(setup))
     var hints: [String] = []
-    var chain: [UInt8] = []
-    var key: [UInt8] = []
-    if command.development {
-      let setup = try development()
-      for words in setup.replaced { logger.warning("\(command.root)/.development: \(words)") }
-      (chain, key) = (setup.certificateChainPEM, setup.privateKeyPEM)
-      credentials.append(Credential(token: setup.token, root: filesRoot))
-      let place = "\(address)".dropLast("\(address.port)".count) + "PORT"
+    if let setup, let address = command.addresses.first {
       hints.append("files arrive in \(filesRoot)")
+      let place = "\(address)".dropLast("\(address.port)".count) + "PORT"
       hints.append(
         "try: uploadfs-mount mount MOUNTPOINT --to https://\(place) --ca \(setup.authorityPath) --token-file \(setup.tokenPath) --spool SPOOL"
       )
-    } else if let certificateFile = command.certificate, let keyFile = command.key {
-      chain = try read(certificateFile, .certificateUnusable, "certificate")
-      key = try read(keyFile, .certificateUnusable, "key")
     }
-    if let file = command.tokenFile { credentials += try tokens(file) }
-    if command.openOnLoopback { credentials.append(Credential(token: nil, root: filesRoot)) }
-
     var configuration = ReceiverConfiguration(
-      root: command.root, addresses: command.addresses.flatMap(\.places), certificateChainPEM: chain,
-      privateKeyPEM: key, credentials: credentials)
-    if let file = command.operatorTokenFile {
-      configuration.operatorToken = try operatorToken(file, besides: credentials)
-    }
+      root: command.root, addresses: command.addresses.flatMap(\.places), certificateChainPEM: identity.chainPEM,
+      privateKeyPEM: identity.keyPEM, credentials: users.credentials)
+    configuration.operatorToken = users.operatorToken
     configuration.connectionsPerPeer = command.connectionsPerPeer
     configuration.limits.headroomBytes = command.headroom
     configuration.limits.fileBytesMax = fileBytesMax
@@ -48,6 +47,70 @@ struct Startup {
     configuration.limits.sessionMaxAge = command.sessionMaxAge * 1000
     configuration.bodyMemoryBytes = bodyMemoryBytes(largestBody: configuration.limits.chunkBytesMax)
     return (configuration, hints)
+  }
+
+  /// Reads the files anew for a receiver that runs. What cannot be used leaves that of before, and is said.
+  func renew(_ server: ReceiverServer) async {
+    // The files may lie on a disk that takes its time.
+    await withCheckedContinuation { done in
+      DispatchQueue.global().async {
+        renewNow(server)
+        done.resume()
+      }
+    }
+  }
+
+  private func renewNow(_ server: ReceiverServer) {
+    do throws(StartFailure) {
+      let setup = command.development ? try development() : nil
+      renewIdentity(setup, server)
+      renewUsers(setup, server)
+    } catch {
+      logger.error("SIGHUP: \(error.line) The certificate and the tokens of before stay in use.")
+    }
+  }
+
+  private func renewIdentity(_ setup: DevelopmentSetup?, _ server: ReceiverServer) {
+    do {
+      let identity = try identity(setup)
+      try server.renewCertificate(chainPEM: identity.chainPEM, keyPEM: identity.keyPEM)
+      logger.notice("SIGHUP: the certificate was read anew, for connections from now on")
+    } catch let failure as StartFailure {
+      logger.error("SIGHUP: \(failure.line) The certificate of before stays in use.")
+    } catch {
+      logger.error("SIGHUP: \(error). The certificate of before stays in use.")
+    }
+  }
+
+  private func renewUsers(_ setup: DevelopmentSetup?, _ server: ReceiverServer) {
+    do {
+      let users = try users(setup)
+      try server.renewCredentials(users.credentials, operatorToken: users.operatorToken)
+      logger.notice("SIGHUP: the tokens were read anew: \(users.credentials.count) users")
+    } catch let failure as StartFailure {
+      logger.error("SIGHUP: \(failure.line) The tokens of before stay in use.")
+    } catch {
+      logger.error("SIGHUP: \(error). The tokens of before stay in use.")
+    }
+  }
+
+  private func identity(_ setup: DevelopmentSetup?) throws(StartFailure) -> Identity {
+    if let setup { return Identity(chainPEM: setup.certificateChainPEM, keyPEM: setup.privateKeyPEM) }
+    guard let certificate = command.certificate, let key = command.key else { return Identity() }
+    return Identity(
+      chainPEM: try read(certificate, .certificateUnusable, "certificate"),
+      keyPEM: try read(key, .certificateUnusable, "key"))
+  }
+
+  private func users(_ setup: DevelopmentSetup?) throws(StartFailure) -> Users {
+    var users = Users(credentials: [])
+    if let setup { users.credentials.append(Credential(token: setup.token, root: filesRoot)) }
+    if let file = command.tokenFile { users.credentials += try tokens(file) }
+    if command.openOnLoopback { users.credentials.append(Credential(token: nil, root: filesRoot)) }
+    if let file = command.operatorTokenFile {
+      users.operatorToken = try operatorToken(file, besides: users.credentials)
+    }
+    return users
   }
 
   /// What this machine, and the control groups of this process, leave for bodies.
@@ -78,7 +141,9 @@ struct Startup {
 
   private func development() throws(StartFailure) -> DevelopmentSetup {
     do throws(ReceiverStartError) {
-      return try DevelopmentSetup.prepare(root: command.root)
+      let setup = try DevelopmentSetup.prepare(root: command.root)
+      for words in setup.replaced { logger.warning("\(command.root)/.development: \(words)") }
+      return setup
     } catch {
       throw StartFailure(error)
     }

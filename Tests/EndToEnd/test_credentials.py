@@ -315,6 +315,57 @@ def test_a_receivers_token_is_exchanged_and_nothing_is_sent_again(new_receiver, 
     assert receiver.stats()["chunks_received"] <= 64 - 10
 
 
+def test_a_hang_up_reads_tokens_and_the_certificate_anew(new_receiver, new_mount, folder, authority):
+    """Regression (SV6): an exchange of a token, or of a certificate, needed a restart. What is bad leaves the old ones, and is said."""
+    receiver = new_receiver(name="receiver", certificate=authority.issue("receiver"), ca=authority.certificate)
+    tokens, (certificate, key) = receiver.root / "tokens", receiver.certificate
+    token, former = folder / "token", receiver.token
+    token.touch(mode=0o600)
+    token.write_text(former)
+
+    def hang_up(*words):
+        start = len(receiver.program.log)
+        receiver.program.signal(signal.SIGHUP)
+        wait_until(lambda: all(word in receiver.program.log[start:] for word in words), str(words))
+
+    with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
+        mount = new_mount(
+            None, "--chunk-size", "256KiB", to=f"https://127.0.0.1:{proxy.port}", ca=receiver.ca, token_file=token)
+        write_random(mount.root / "a.mov", 16 * MIB)
+        mount.readings("a.mov", lambda status: status["resume"]["checkpoint_chunks"] >= 10)
+        # Cut off: neither file is used, and the upload goes on.
+        tokens.write_text("files tok\n")
+        whole = certificate.read_bytes()
+        certificate.write_bytes(whole[:-100])
+        hang_up("The tokens of before stay in use.", "The certificate of before stays in use.")
+        new = "the-next-token-the-next-token-the-next"
+        tokens.write_text(f"files {new} was={former}\nother {'o' * 32}\n")
+        fresh, fresh_key = authority.issue("fresh")
+        certificate.write_bytes(fresh.read_bytes())
+        key.write_bytes(fresh_key.read_bytes())
+        token.write_text(new + "\n")
+        hang_up("the tokens were read anew: 2 users", "the certificate was read anew")
+        receiver.token_file.write_text(new + "\n")
+        shown = ssl.get_server_certificate(("127.0.0.1", receiver.port))
+        assert shown.strip() in fresh.read_text()
+        proxy.rate = None
+        mount.wait_all()
+        assert sha256(receiver.files / "a.mov") == sha256(mount.root / "a.mov")
+        # Nothing of 64 chunks went twice.
+        assert receiver.stats()["chunks_received"] <= 64
+        assert receiver.program.is_running
+        # Two users become one: that needs a restart.
+        tokens.write_text(f"files {new} also={'o' * 32}\n")
+        hang_up("restart it", "The tokens of before stay in use.")
+        # After a restart it finds what was begun under either, and what a mount sends that was started with the former one.
+        receiver.keeps_tokens = True
+        tokens.write_text(f"files {new} was={former}\n")
+        receiver.stop()
+        receiver.start()
+        (mount.root / "b").write_bytes(b"x")
+        mount.wait_for("b", "complete")
+
+
 @pytest.mark.promises("DE92")
 def test_a_receiver_that_never_accepted_the_commands_token_is_not_shown_another_one(new_receiver, new_mount, folder):
     receiver = new_receiver(name="receiver")

@@ -48,6 +48,65 @@ import Testing
     #expect(found.id == facts.id)
   }
 
+  @Test("Regression (SV6): a token that is exchanged while the receiver runs takes nothing from its user")
+  func credentialsThatChange_keepWhatIsUnderWay() throws {
+    let core = CoreHarness()
+    let facts = try #require(opening(core))
+    let before: [UInt8] = [1, 2, 3, 4]
+    // Its body is on its way while the tokens are read anew.
+    let request = core.begin(
+      facts.sessionID, 0, before, tag: core.tag(before, index: 0, session: facts.id, token: CoreHarness.token))
+    core.runEffects()
+    let file = core.beginFile([7], name: "small", key: "small", by: core.other)
+    core.runEffects()
+    let roster = CredentialRoster([core.credential, core.other])
+    let renewed = try roster.renewed([
+      Credential(token: "new", formerTokens: [CoreHarness.token], root: "/files", quotaBytes: 1000)
+    ])
+    let user = try #require(renewed.first)
+    #expect(user.id == core.credential.id)
+    core.send(.credentialsChanged(renewed.map(\.core)))
+    // A quota that is new counts what lies there.
+    #expect(core.measurements == 1)
+    core.send(.chunkArrived(request, CoreHarness.facts(before)))
+    core.runEffects()
+    guard case .chunkStored(wasHeld: false)? = core.replies[request]?.last else {
+      Issue.record("\(String(describing: core.replies[request]))")
+      return
+    }
+    let after: [UInt8] = [5, 6, 7, 8]
+    let next = core.begin(
+      facts.sessionID, 1, after, tag: core.tag(after, index: 1, session: facts.id, token: "new"), by: user)
+    core.send(.chunkArrived(next, CoreHarness.facts(after)))
+    core.runEffects()
+    guard case .chunkStored(wasHeld: false)? = core.replies[next]?.last else {
+      Issue.record("\(String(describing: core.replies[next]))")
+      return
+    }
+    // What was let in of a user who is gone since is answered.
+    core.send(.wholeFileArrived(file, CoreHarness.facts([7])))
+    core.runEffects()
+    guard case .receipt? = core.replies[file]?.last else {
+      Issue.record("\(String(describing: core.replies[file]))")
+      return
+    }
+  }
+
+  @Test("Regression (SV6): what is begun after an exchange is found by the new token alone")
+  func sessionAfterAnExchange_isRecordedUnderTheNewToken() throws {
+    let core = CoreHarness()
+    let roster = CredentialRoster([core.credential])
+    let user = try #require(
+      try roster.renewed([Credential(token: "new", formerTokens: [CoreHarness.token], root: "/files")]).first)
+    core.send(.credentialsChanged([user.core]))
+    _ = core.open(by: user)
+    let recorded = core.pending.compactMap { effect -> SessionFacts? in
+      if case .createSession(let facts) = effect { facts } else { nil }
+    }
+    #expect(recorded.map(\.credentialID) == [Credential(token: "new", root: "/files").id])
+    #expect(user.id == core.credential.id)
+  }
+
   @Test("Regression (PR16d): two spellings of one name are two names", .promises("P75a"))
   func names_areComparedByBytes() throws {
     let core = CoreHarness()

@@ -251,17 +251,18 @@ final class CoreHarness {
 
   func beginFile(
     _ bytes: [UInt8], name: String = "small.txt", key: String = "file-key", ifExists: IfExists = .replace,
-    owning ownership: NameOwnership? = nil
+    owning ownership: NameOwnership? = nil, by credential: Credential? = nil
   ) -> RequestID {
     let request = makeRequest()
+    let sender = credential ?? self.credential
     send(
       .beginWholeFile(
         request,
         WholeFileHead(
-          credential: credential.id, idempotencyKey: key, name: name,
+          credential: sender.id, idempotencyKey: key, name: name,
           announced: AnnouncedBytes(
             facts: CoreHarness.facts(bytes),
-            tag: tag(bytes, index: 0, session: key, token: CoreHarness.token), contentLength: UInt64(bytes.count)),
+            tag: tag(bytes, index: 0, session: key, token: sender.token ?? ""), contentLength: UInt64(bytes.count)),
           nonce: [UInt8](repeating: 7, count: 32), modifiedNanoseconds: 0, mode: 0o644, ifExists: ifExists,
           ownership: ownership, receiptID: "receipt-\(request.value)", freeBytes: 1_000_000)))
     return request

@@ -12,6 +12,9 @@ public struct Credential: Hashable, Sendable {
   public var root: String
   /// The most that may lie there; nil for no limit.
   public var quotaBytes: UInt64?
+  /// The name that its user has had since the receiver was started, where its tokens were exchanged after that
+  /// (``CredentialRoster``).
+  var knownAs: CredentialID?
 
   /// A credential as configured.
   public init(
@@ -24,11 +27,18 @@ public struct Credential: Hashable, Sendable {
     self.quotaBytes = quotaBytes
   }
 
-  /// Names the credential in journals; says nothing about the token.
-  public var id: CredentialID { Credential.id(of: token ?? "") }
+  /// Names the credential while the receiver runs; says nothing about the token.
+  public var id: CredentialID { knownAs ?? recordedID }
 
-  /// The names that it may have in journals: of any of its tokens, which may have been the first one then.
-  public var ids: [CredentialID] { allTokens.map { Credential.id(of: $0) } }
+  /// Names it in journals from now on. A receiver that is started later knows its tokens of then and no others.
+  var recordedID: CredentialID { Credential.id(of: token ?? "") }
+
+  /// The names that it may have: of any of its tokens, which may have been the first one, and the one that it has here.
+  public var ids: [CredentialID] {
+    let names = allTokens.map { Credential.id(of: $0) }
+    guard let knownAs, !names.contains(knownAs) else { return names }
+    return names + [knownAs]
+  }
 
   /// The first one, the others, and those that were.
   var allTokens: [String] { [token ?? ""] + otherTokens + formerTokens }
@@ -40,7 +50,7 @@ public struct Credential: Hashable, Sendable {
   /// What the core knows of it.
   public var core: CoreCredential {
     CoreCredential(
-      id: id, formerIDs: Array(ids.dropFirst()),
+      id: id, formerIDs: ids.filter { $0 != id }, recordedID: recordedID,
       tagMasterKeys: allTokens.map { ChunkTag.masterKey(credentialSecret: Array($0.utf8)) },
       quotaBytes: quotaBytes)
   }

@@ -12,7 +12,7 @@ struct CertificateLife: Hashable, Sendable {
 
   /// What is wrong at this time, or will be soon; nil where nothing is.
   func trouble(at now: Int64) -> (level: Logger.Level, words: String)? {
-    let advice = "put a new one in the place of --certificate, and restart the receiver"
+    let advice = "put a new one in the place of --certificate, and send the receiver SIGHUP, or restart it"
     if now >= endsAt {
       return (
         .error,

@@ -70,9 +70,12 @@ enum OperatorSocket {
     var root: String
   }
 
+  /// Those of the present token file.
+  typealias Users = @Sendable () -> [CredentialID: User]
+
   /// Listens in the folder of the state; the path is that of an open folder, because those of sockets are short.
   static func listen(
-    in state: FileDescriptor, _ driver: ReceiverDriver, users: [CredentialID: User], _ logger: Logger
+    in state: FileDescriptor, _ driver: ReceiverDriver, users: @escaping Users, _ logger: Logger
   ) async -> (any Channel)? {
     // Left by a receiver that was killed; the lock says that none runs.
     unlinkat(state.raw, name, 0)
@@ -91,12 +94,11 @@ enum OperatorSocket {
     }
   }
 
-  fileprivate static func answer(
-    _ line: String, _ driver: ReceiverDriver, _ users: [CredentialID: User]
-  ) async -> [UInt8] {
+  fileprivate static func answer(_ line: String, _ driver: ReceiverDriver, _ users: Users) async -> [UInt8] {
     let words = line.split(separator: " ").map(String.init)
     switch words.first {
     case "sessions":
+      let users = users()
       return WireJSON.encode(
         driver.listing.map { session in OperatorListing(session, of: session.credential.flatMap { users[$0] }) })
     case "end":
@@ -118,11 +120,11 @@ private final class OperatorHandler: ChannelInboundHandler {
   typealias OutboundOut = ByteBuffer
 
   private let driver: ReceiverDriver
-  private let users: [CredentialID: OperatorSocket.User]
+  private let users: OperatorSocket.Users
   private var line: [UInt8] = []
   private var isAnswered = false
 
-  init(_ driver: ReceiverDriver, _ users: [CredentialID: OperatorSocket.User]) {
+  init(_ driver: ReceiverDriver, _ users: @escaping OperatorSocket.Users) {
     self.driver = driver
     self.users = users
   }

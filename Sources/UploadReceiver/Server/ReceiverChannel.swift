@@ -51,14 +51,16 @@ struct ReceiverChannel: HTTPChannelHandler {
   private static let readBytesMax = 256 << 10
 
   let responder: Responder
-  private let tls: NIOSSLContext
+  /// That of the present certificate.
+  private let tls: @Sendable () -> NIOSSLContext
   private let limits: ConnectionLimits
   private let peers: PeerConnections
   private let statistics: ReceiverStatistics
   private let http1: HTTP1Channel
 
   init(
-    tls: NIOSSLContext, limits: ConnectionLimits, peers: PeerConnections, statistics: ReceiverStatistics,
+    tls: @escaping @Sendable () -> NIOSSLContext, limits: ConnectionLimits, peers: PeerConnections,
+    statistics: ReceiverStatistics,
     responder: @escaping Responder
   ) {
     self.tls = tls
@@ -85,7 +87,7 @@ struct ReceiverChannel: HTTPChannelHandler {
         value: AdaptiveRecvByteBufferAllocator(
           minimum: 4 << 10, initial: 64 << 10, maximum: ReceiverChannel.readBytesMax))
       try channel.pipeline.syncOperations.addHandler(life)
-      try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
+      try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls()))
       try channel.pipeline.syncOperations.addHandler(ConnectionCountingHandler(statistics, life))
     } catch {
       return channel.eventLoop.makeFailedFuture(error)

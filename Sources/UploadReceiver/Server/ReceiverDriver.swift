@@ -2,6 +2,7 @@ import CLinux
 import ChunkProtocol
 import ReceiverCore
 import Logging
+import Lookup
 import NIOPosix
 import Synchronization
 
@@ -173,6 +174,14 @@ final class ReceiverDriver: Sendable {
         logger.error("chunks could not be brought to the disk: \(error.words)")
       }
     }
+  }
+
+  /// These may use the receiver from now on, by the names that they have here.
+  func renew(_ credentials: [Credential]) {
+    users.renew(credentials)
+    let core = credentials.map(\.core)
+    spools.withLock { $0.recordedIDs = LookupTable(core.map { ($0.id, $0.recordedID) }) }
+    handle(.credentialsChanged(core))
   }
 
   /// Takes note of a spool's start; what it is to be told.

@@ -5,6 +5,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 public import ReceiverCore
+import Synchronization
 
 /// What a receiver is started with.
 public struct ReceiverConfiguration: Sendable {
@@ -63,38 +64,55 @@ public enum ReceiverStartError: Error, Hashable, Sendable, CustomStringConvertib
   }
 }
 
+/// Why what was read anew is not used.
+public struct ReceiverRenewalError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// What is wrong, for people.
+  public let description: String
+
+  init(_ description: String) { self.description = description }
+}
+
 /// A receiver: the store, the core and its driver, behind TLS.
 public final class ReceiverServer: Sendable {
+  /// Who may use it, as that was read last.
+  private struct Users {
+    var credentials: [Credential]
+    var roster: CredentialRoster
+  }
+
   private let configuration: ReceiverConfiguration
   private let logger: Logger
-  private let tls: NIOSSLContext
-  private let certificates: CertificateLife
+  /// That of the present certificate.
+  private let tls: Mutex<NIOSSLContext>
+  private let users: Mutex<Users>
+  /// A request is answered by what stands here when it arrives.
+  private let responder: Mutex<RequestResponder>
   private let store: FileStore
   private let driver: ReceiverDriver
   private let budget: ByteBudget
-  private let statistics: ReceiverStatistics
 
   /// Opens the root and finds again what is there; does not listen yet.
   public init(_ configuration: ReceiverConfiguration, logger: Logger) throws(ReceiverStartError) {
     self.configuration = configuration
     self.logger = logger
-    (tls, certificates) = try ReceiverServer.makeTLS(configuration)
+    let (context, certificates) = try ReceiverServer.makeTLS(
+      configuration.certificateChainPEM, configuration.privateKeyPEM)
+    tls = Mutex(context)
+    users = Mutex(
+      Users(credentials: configuration.credentials, roster: CredentialRoster(configuration.credentials)))
     do throws(StoreOpeningError) {
       store = try FileStore(
-        root: configuration.root,
-        publishing: Dictionary(
-          configuration.credentials.flatMap { credential in credential.ids.map { ($0, credential.root) } },
-          uniquingKeysWith: { first, _ in first }))
+        root: configuration.root, publishing: ReceiverServer.roots(of: configuration.credentials))
     } catch {
       if case .credentialRoot(let words) = error { throw .credentialRoot(words) }
       throw .root(error.description)
     }
     let clock = ReceiverClock()
+    let numbers = UserNumbers(configuration.credentials)
     do throws(StoreFailure) {
       let (core, spools) = try ReceiverServer.makeCore(configuration, store, clock, logger)
       driver = ReceiverDriver(
-        core: core, spools: spools, store: store, clock: clock, logger: logger,
-        users: UserNumbers(configuration.credentials))
+        core: core, spools: spools, store: store, clock: clock, logger: logger, users: numbers)
     } catch {
       throw .root("\(configuration.root)/.uploads: \(error.words)")
     }
@@ -104,16 +122,62 @@ public final class ReceiverServer: Sendable {
       )
     }
     budget = ByteBudget(bytes: configuration.bodyMemoryBytes, clock: clock)
-    statistics = ReceiverStatistics(clock: clock)
+    let statistics = ReceiverStatistics(clock: clock)
+    responder = Mutex(
+      RequestResponder(
+        driver: driver,
+        translation: RequestTranslation(
+          credentials: configuration.credentials, operatorToken: configuration.operatorToken,
+          limits: configuration.limits),
+        budget: budget, statistics: statistics, logger: logger, users: numbers, certificates: certificates))
+  }
+
+  private static func roots(of credentials: [Credential]) -> [CredentialID: String] {
+    Dictionary(
+      credentials.flatMap { credential in credential.ids.map { ($0, credential.root) } },
+      uniquingKeysWith: { first, _ in first })
+  }
+
+  /// Shows another certificate to those that connect from now on. Where it cannot be used, the one of before stays.
+  public func renewCertificate(chainPEM: [UInt8], keyPEM: [UInt8]) throws(ReceiverStartError) {
+    let (context, certificates) = try ReceiverServer.makeTLS(chainPEM, keyPEM)
+    tls.withLock { $0 = context }
+    responder.withLock { $0.certificates = certificates }
+    sayTroubleOfCertificates()
+  }
+
+  /// Lets these use it from now on. What those have begun goes on who were known already, whatever tokens they have now; where the
+  /// credentials cannot be used, those of before stay. Not for two callers at the same time.
+  public func renewCredentials(_ read: [Credential], operatorToken: String?) throws(ReceiverRenewalError) {
+    let credentials: [Credential]
+    do throws(CredentialChangeError) {
+      credentials = try users.withLock(\.roster).renewed(read)
+    } catch {
+      throw ReceiverRenewalError(error.description)
+    }
+    do throws(StoreOpeningError) {
+      try store.adopt(ReceiverServer.roots(of: credentials))
+    } catch {
+      throw ReceiverRenewalError(error.description)
+    }
+    users.withLock { users in
+      users.credentials = credentials
+      users.roster.note(credentials)
+    }
+    // The core knows them before a request of theirs is let in.
+    driver.renew(credentials)
+    let translation = RequestTranslation(
+      credentials: credentials, operatorToken: operatorToken, limits: configuration.limits)
+    responder.withLock { $0.translation = translation }
   }
 
   private static func makeTLS(
-    _ configuration: ReceiverConfiguration
+    _ chainPEM: [UInt8], _ keyPEM: [UInt8]
   ) throws(ReceiverStartError) -> (NIOSSLContext, CertificateLife) {
     do {
-      let chain = try NIOSSLCertificate.fromPEMBytes(configuration.certificateChainPEM)
+      let chain = try NIOSSLCertificate.fromPEMBytes(chainPEM)
       guard !chain.isEmpty else { throw ReceiverStartError.certificate("the certificate file holds no certificate") }
-      let key = try NIOSSLPrivateKey(bytes: configuration.privateKeyPEM, format: .pem)
+      let key = try NIOSSLPrivateKey(bytes: keyPEM, format: .pem)
       var tls = TLSConfiguration.makeServerConfiguration(
         certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
       tls.minimumTLSVersion = .tlsv13
@@ -163,17 +227,13 @@ public final class ReceiverServer: Sendable {
   public func run(
     onReady: @escaping @Sendable ([ListenAddress]) -> Void, until stop: @escaping @Sendable () async -> Void
   ) async throws(ReceiverStartError) {
-    let responder = RequestResponder(
-      driver: driver,
-      translation: RequestTranslation(
-        credentials: configuration.credentials, operatorToken: configuration.operatorToken,
-        limits: configuration.limits),
-      budget: budget, statistics: statistics, logger: logger, users: UserNumbers(configuration.credentials),
-      certificates: certificates)
+    let statistics = responder.withLock(\.statistics)
     let channel = ReceiverChannel(
-      tls: tls, limits: configuration.connections, peers: PeerConnections(connectionsMax: connectionsPerPeer),
-      statistics: statistics,
-      responder: { request, writer, channel in try await responder.respond(request, writer, channel) })
+      tls: { [self] in tls.withLock { $0 } }, limits: configuration.connections,
+      peers: PeerConnections(connectionsMax: connectionsPerPeer), statistics: statistics,
+      responder: { [self] request, writer, channel in
+        try await responder.withLock { $0 }.respond(request, writer, channel)
+      })
     let group = MultiThreadedEventLoopGroup.singleton
     let listeners = Listeners(
       configuration.addresses, channel: channel,
@@ -194,14 +254,11 @@ public final class ReceiverServer: Sendable {
     let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in
       if memory.isWorthwhile() { driver.returnMemory() }
     }
-    ReceiverServer.sayTrouble(of: certificates, logger)
-    let days = group.next().scheduleRepeatedTask(initialDelay: .hours(24), delay: .hours(24)) {
-      [certificates, logger] _ in ReceiverServer.sayTrouble(of: certificates, logger)
+    sayTroubleOfCertificates()
+    let days = group.next().scheduleRepeatedTask(initialDelay: .hours(24), delay: .hours(24)) { [self] _ in
+      sayTroubleOfCertificates()
     }
-    let users = Dictionary(
-      configuration.credentials.enumerated().map { ($1.id, OperatorSocket.User(number: $0 + 1, root: $1.root)) },
-      uniquingKeysWith: { first, _ in first })
-    let listener = await OperatorSocket.listen(in: store.state, driver, users: users, logger)
+    let listener = await OperatorSocket.listen(in: store.state, driver, users: { [self] in operatorUsers }, logger)
     let failure = await listeners.serve(until: stop, grace: configuration.connections.grace)
     ticks.cancel()
     syncs.cancel()
@@ -217,8 +274,14 @@ public final class ReceiverServer: Sendable {
     if let failure { throw .listen(failure) }
   }
 
-  private static func sayTrouble(of certificates: CertificateLife, _ logger: Logger) {
-    guard let trouble = certificates.trouble(at: Int64(time(nil))) else { return }
+  private var operatorUsers: [CredentialID: OperatorSocket.User] {
+    Dictionary(
+      users.withLock(\.credentials).enumerated().map { ($1.id, OperatorSocket.User(number: $0 + 1, root: $1.root)) },
+      uniquingKeysWith: { first, _ in first })
+  }
+
+  private func sayTroubleOfCertificates() {
+    guard let trouble = responder.withLock(\.certificates).trouble(at: Int64(time(nil))) else { return }
     logger.log(level: trouble.level, "\(trouble.words)")
   }
 

@@ -13,12 +13,12 @@ struct RequestResponder: Sendable {
   struct EndConnection: Error {}
 
   let driver: ReceiverDriver
-  let translation: RequestTranslation
+  var translation: RequestTranslation
   let budget: ByteBudget
   let statistics: ReceiverStatistics
   let logger: Logger
   let users: UserNumbers
-  let certificates: CertificateLife
+  var certificates: CertificateLife
 
   /// A request being answered.
   struct Exchange {

@@ -1,19 +1,30 @@
 import Logging
 import ReceiverCore
+import Synchronization
 
 /// Whose something is, for the log: the user's place in the token file, which says nothing of the token.
-struct UserNumbers: Sendable {
-  private let numbers: [CredentialID: Int]
+final class UserNumbers: Sendable {
+  private let numbers: Mutex<[CredentialID: Int]>
 
-  /// Counted from 1, in the order of the file. What was begun under a former token is still its user's.
-  init(_ credentials: [Credential] = []) {
-    numbers = Dictionary(
-      credentials.enumerated().flatMap { position, credential in credential.ids.map { ($0, position + 1) } },
-      uniquingKeysWith: { first, _ in first })
+  /// Counted from 1, in the order of the file.
+  init(_ credentials: [Credential] = []) { numbers = Mutex(UserNumbers.numbers(of: credentials)) }
+
+  /// The file was read anew.
+  func renew(_ credentials: [Credential]) {
+    let renewed = UserNumbers.numbers(of: credentials)
+    numbers.withLock { $0 = renewed }
   }
 
   /// What stands with a line about something of this user; nil where it is not known whose it is.
   func metadata(of credential: CredentialID?) -> Logger.Metadata? {
-    credential.flatMap { numbers[$0] }.map { ["user": "\($0)"] }
+    guard let credential else { return nil }
+    return numbers.withLock { $0[credential] }.map { ["user": "\($0)"] }
+  }
+
+  /// What was begun under a former token is still its user's.
+  private static func numbers(of credentials: [Credential]) -> [CredentialID: Int] {
+    Dictionary(
+      credentials.enumerated().flatMap { position, credential in credential.ids.map { ($0, position + 1) } },
+      uniquingKeysWith: { first, _ in first })
   }
 }

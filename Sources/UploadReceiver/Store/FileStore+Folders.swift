@@ -30,9 +30,21 @@ extension FileStore {
     } catch {
       throw .misplaced("\(known.folder.words(for: place)); what stands there now \(error.words)")
     }
-    trees.withLock { $0[credential] = fresh }
+    // Its user may publish elsewhere by now.
+    trees.withLock { if $0[credential]?.folder.path == fresh.folder.path { $0[credential] = fresh } }
     knownPlaces.withLock { $0.renewed.append(known.folder.path) }
     return fresh
+  }
+
+  /// Opens the folders of credentials that came after the start, or publish elsewhere now, as at a start, and uses them from then on;
+  /// all of them or none. Those of credentials that went stay: what is on its way to them arrives.
+  public func adopt(_ roots: [CredentialID: String]) throws(StoreOpeningError) {
+    let known = trees.withLock { $0.mapValues(\.folder.path) }
+    var fresh: [CredentialID: PublishedTree] = [:]
+    for (credential, path) in roots where known[credential] != path {
+      fresh[credential] = try FileStore.tree(path, beside: state, names, beforeSync)
+    }
+    trees.withLock { $0.merge(fresh) { _, fresh in fresh } }
   }
 
   /// Looks at every folder; what has changed since the last look, for the log. Called about once a second.

@@ -113,7 +113,7 @@ public final class FileStore: UploadStore {
   private let isInMemory: Bool
   let receipts: ReceiptJournal
   let trees: Mutex<[CredentialID: PublishedTree]>
-  private let names = PublishedNames()
+  let names = PublishedNames()
   /// What is looked at before anything is taken, and how that was the last time that it was said.
   let stateFolders: [ConfiguredFolder]
   let knownPlaces = Mutex(KnownPlaces())
@@ -178,7 +178,7 @@ public final class FileStore: UploadStore {
   }
 
   /// A rename is atomic within one filesystem only, and what is published must not reach the state folder.
-  private static func tree(
+  static func tree(
     _ path: String, beside state: FileDescriptor, _ names: PublishedNames, _ beforeSync: @escaping BeforeSync
   ) throws(StoreOpeningError) -> PublishedTree {
     do throws(StoreFailure) {
