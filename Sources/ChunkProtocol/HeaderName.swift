@@ -40,6 +40,8 @@ public enum HeaderName {
   public static let contentLength = "Content-Length"
   /// Has no place in bundles.
   public static let transferEncoding = "Transfer-Encoding"
+  /// In answers: which receiver answers, from its start to its end.
+  public static let instance = "X-Instance"
   /// In answers: the most members of a bundle; a receiver without it takes no bundles.
   public static let bundleFilesMax = "X-Bundle-Files-Max"
   /// In answers: the most plain bytes of a run of chunks; a receiver without it takes no runs.

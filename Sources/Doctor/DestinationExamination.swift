@@ -1,6 +1,7 @@
 public import CurlTransport
 import Destinations
 import Glibc
+import Lookup
 import MountConfiguration
 public import UploadEngine
 
@@ -55,6 +56,7 @@ public struct DestinationExamination {
     let abilities = first?.reached.abilities ?? destination.abilities
     report(.abilities(abilities))
     guard let first else { return }
+    defer { countServers(first.endpoint, report) }
     let limits = askForLimits(first.endpoint)
     report(.limits(abilities, limits, fileBytesMax: options.fileBytesMax))
     tryOut(first.endpoint, abilities, limits, first.reached.clockDifference, report)
@@ -137,6 +139,18 @@ public struct DestinationExamination {
     else { return nil }
     return destination.limits(in: response)
   }
+
+  /// Asks over some fresh connections: what stands before several servers may lead each to another one.
+  private func countServers(_ endpoint: EndpointID, _ report: (Finding) -> Void) {
+    guard !exchange.instances.isEmpty else { return }
+    for _ in 0..<DestinationExamination.connectionsAsked {
+      exchange.transport.renewConnections()
+      _ = exchange.run(.prewarm, at: endpoint)
+    }
+    if let finding = Finding.severalServers(exchange.instances.count) { report(finding) }
+  }
+
+  private static let connectionsAsked = 4
 
   // MARK: Trying it out
 

@@ -40,6 +40,16 @@ extension Finding {
     }
   }
 
+  /// How many receivers have answered at one address; nil where that is as it should be.
+  static func severalServers(_ count: Int) -> Finding? {
+    guard count > 1 else { return nil }
+    return Finding(
+      .http, .problem, "\(count) receivers answer at this address, and none of them knows the uploads of the others.",
+      advice:
+        "Give the address of one of them, or have what stands before them lead each client to one and the same. If the "
+        + "receiver was restarted just now, look again.", facts: [Fact(key: "servers", value: .number(Int64(count)))])
+  }
+
   /// A step that was refused; `topic` is what it was to show.
   static func refusal(_ failure: StepFailure, of topic: Check, clockDifference: Int64?) -> Finding {
     let check: Check =

@@ -1,4 +1,5 @@
 import Dispatch
+import Lookup
 import Synchronization
 import UploadEngine
 
@@ -21,9 +22,13 @@ final class StepExchange: Sendable {
   private let status = Atomic<Int>(0)
 
   private let offered = Mutex(DestinationOffers())
+  private let answering = Mutex<LookupSet<String>>([])
 
   /// What the server has offered to take in one request.
   var offers: DestinationOffers { offered.withLock { $0 } }
+
+  /// Those of its servers that have answered, as they name themselves.
+  var instances: LookupSet<String> { answering.withLock { $0 } }
 
   /// What the last answer said; 0 where there was none.
   var lastStatus: Int { status.load(ordering: .relaxed) }
@@ -61,6 +66,7 @@ final class StepExchange: Sendable {
   }
 
   private func note(_ offers: DestinationOffers) {
+    if let instance = offers.instance { answering.withLock { _ = $0.insert(instance) } }
     offered.withLock {
       $0.filesPerRequest = offers.filesPerRequest ?? $0.filesPerRequest
       $0.runBytesMax = offers.runBytesMax ?? $0.runBytesMax

@@ -41,6 +41,7 @@ struct DestinationParts: Sendable {
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
     var requests: any HTTPTransport = renewedCredential?.transport(over: transport, to: destination) ?? transport
     if destination is ChunkProtocolDestination {
+      requests = InstanceTransport(requests, server: destination.displayURL) { [logger] in logger.warning("\($0)") }
       requests = SpoolTransport(requests, identity: state.identity, server: destination.displayURL)
     }
     return try UploadEngine(

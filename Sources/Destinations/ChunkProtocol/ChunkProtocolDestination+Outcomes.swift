@@ -54,7 +54,7 @@ extension ChunkProtocolDestination {
         $0.split(separator: ",").contains {
           $0.trimmingPrefix { $0 == " " } == ChunkProtocol.ChunkEncoding.Word.zstd.rawValue
         }
-      })
+      }, instance: response.header(HeaderName.instance.lowercased()).flatMap(ReceiverInstances.name(in:)))
   }
 
   /// What the receiver's capabilities say.

@@ -13,6 +13,8 @@ public struct Answer: Hashable, Sendable {
   /// The methods that exist here, for an answer that another one does not.
   var allow: String?
   private var tellsAbilities = false
+  /// Which receiver answers, where the answer tells what it takes.
+  public var instance: String?
   /// What is said to a spool that is not in its last start, with whatever else is answered.
   public var spoolKnown: KnownSpoolStart?
 
@@ -77,6 +79,7 @@ public struct Answer: Hashable, Sendable {
       fields.append((HeaderName.zeroRangesMax, String(ProtocolLimits.zeroRangesMax)))
       fields.append((HeaderName.chunkEncodings, Answer.encodings))
       fields.append((HeaderName.bundleEncodings, Answer.bundleEncodings))
+      if let instance { fields.append((HeaderName.instance, instance)) }
     }
     if let spoolKnown { fields.append((HeaderName.spoolKnown, spoolKnown.headerValue)) }
     return fields

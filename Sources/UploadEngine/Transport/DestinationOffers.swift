@@ -15,12 +15,16 @@ public struct DestinationOffers: Hashable, Sendable {
   /// What the destination can do, now that its server has said so; nil when the answer does not say. Until then a
   /// destination claims no more than any of its servers can do.
   public var abilities: DestinationAbilities?
+  /// Which of its servers has answered; nil when the answer does not say.
+  public var instance: String?
 
   /// What an answer says.
   public init(
     encodings: LookupSet<OfferedEncoding>? = nil, filesPerRequest: Int? = nil, runBytesMax: Int? = nil,
-    zeroRangesMax: Int? = nil, takesSharedFrames: Bool? = nil, abilities: DestinationAbilities? = nil
+    zeroRangesMax: Int? = nil, takesSharedFrames: Bool? = nil, abilities: DestinationAbilities? = nil,
+    instance: String? = nil
   ) {
+    self.instance = instance
     self.abilities = abilities
     self.encodings = encodings
     self.filesPerRequest = filesPerRequest

@@ -129,7 +129,8 @@ public final class ReceiverServer: Sendable {
         translation: RequestTranslation(
           credentials: configuration.credentials, operatorToken: configuration.operatorToken,
           limits: configuration.limits),
-        budget: budget, statistics: statistics, logger: logger, users: numbers, certificates: certificates))
+        budget: budget, statistics: statistics, logger: logger, users: numbers, certificates: certificates,
+        instance: FreshNames(count: 1)?.texts.first))
   }
 
   private static func roots(of credentials: [Credential]) -> [CredentialID: String] {

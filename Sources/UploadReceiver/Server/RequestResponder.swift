@@ -19,6 +19,8 @@ struct RequestResponder: Sendable {
   let logger: Logger
   let users: UserNumbers
   var certificates: CertificateLife
+  /// Random, from its start to its end; nil where the system had no random bytes.
+  let instance: String?
 
   /// A request being answered.
   struct Exchange {
@@ -46,6 +48,7 @@ struct RequestResponder: Sendable {
     let spoolKnown = hear(wire)
     var answer = await answer(&exchange, writer)
     answer.spoolKnown = spoolKnown
+    answer.instance = instance
     if answer.status >= 400 {
       statistics.requestRefused()
       logger.debug(
@@ -373,7 +376,8 @@ private enum FieldNames {
       HeaderName.idempotencyKey, HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID,
       HeaderName.ifExists, HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.contentType,
       HeaderName.contentLength, HeaderName.bundleFilesMax, HeaderName.runBytesMax, HeaderName.zeroRangesMax,
-      HeaderName.chunkEncodings, HeaderName.bundleEncodings, HeaderName.spool, HeaderName.spoolKnown,
+      HeaderName.chunkEncodings, HeaderName.bundleEncodings, HeaderName.instance, HeaderName.spool,
+      HeaderName.spoolKnown,
       "Cache-Control", "Expect",
     ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
 
