@@ -38,8 +38,8 @@ enum SummaryDocument {
       json.field("scanned", summary.isScanned || summary.isScanGivenUp)
       json.field("draining", summary.isDraining)
       // Whatever else is wrong is less.
-      json.field("last_error", failure: facts.spool.trouble ?? summary.lastFailure)
-      json.field("next_attempt_at", millisecondsSince1970: summary.nextAttemptMilliseconds)
+      json.field("last_error", failure: facts.spool.trouble ?? summary.shownFailure)
+      json.field("next_attempt_at", millisecondsSince1970: summary.shownAttemptMilliseconds)
       json.field("undelivered_files", summary.undeliveredCount)
       json.field("unproven_files", summary.unprovenCount)
       json.field("failed_paths", strings: summary.failedPaths.map(\.displayText))
@@ -95,8 +95,8 @@ enum SummaryDocument {
     }
     json.field("change_sequence", summary.changeSequence)
     json.field("oldest_pending_sequence", summary.oldestPendingSequence)
-    json.field("last_error", failure: summary.lastFailure)
-    json.field("next_attempt_at", millisecondsSince1970: summary.nextAttemptMilliseconds)
+    json.field("last_error", failure: summary.shownFailure)
+    json.field("next_attempt_at", millisecondsSince1970: summary.shownAttemptMilliseconds)
   }
 }
 

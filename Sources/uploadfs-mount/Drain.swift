@@ -108,7 +108,7 @@ final class Drain: Sendable {
     let rate = summary.bytesPerSecond > 0 ? " at \(Readable.rate(summary.bytesPerSecond))" : ""
     let writers = filesystem.writableOpenCount
     let open = writers > 0 ? ", \(Readable.count(writers, "file")) still open" : ""
-    let why = summary.lastFailure.map { "; \(Readable.line($0.message))" } ?? ""
+    let why = summary.shownFailure.map { "; \(Readable.line($0.message))" } ?? ""
     return "\(Readable.count(files, "file")), \(Readable.bytes(summary.pendingBytes))\(rate)\(open)\(why)"
   }
 

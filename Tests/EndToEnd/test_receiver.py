@@ -3,6 +3,7 @@
 import http.client
 import itertools
 import json
+import signal
 import socket
 import subprocess
 import threading
@@ -11,7 +12,7 @@ import time
 import pytest
 
 from certificates import Authority
-from harness import RECEIVER_TOOL, SOON, clean_environment, wait_until
+from harness import RECEIVER_TOOL, SOON, clean_environment, wait_until, write_random
 from protocol_client import ProtocolClient, Session, tag
 
 
@@ -262,3 +263,29 @@ def test_a_stop_answers_what_it_took(new_receiver):
     taken = {index for first, last in held for index in range(first, last + 1)}
     assert taken >= answered
     assert taken == answered, sorted(taken - answered)
+
+
+def test_files_that_wait_for_their_quota_say_so_in_the_summary(new_receiver, new_mount, folder):
+    """Regression (SV12): the summary had no error and no next attempt."""
+    authority = Authority(folder / "authority")
+    receiver = new_receiver(start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
+    receiver.new_tokens = f"files {'t' * 40} quota=1MB\n"
+    receiver.start()
+    mount = new_mount(receiver, "--chunk-size", "256KiB")
+    write_random(mount.root / "a.mov", 3 << 20)
+    (mount.root / "small").write_bytes(b"x")
+    mount.wait_for("small", "complete")
+
+    def waits():
+        summary = mount.summary()
+        return summary if summary["last_error"] and summary["last_error"]["code"] == "insufficient-storage" else None
+
+    summary = wait_until(waits, lambda: mount.summary())
+    assert "quota" in summary["last_error"]["message"] and summary["files"]["waiting"] == 1, summary
+    assert summary["next_attempt_at"], summary
+    assert mount.status("a.mov")["last_error"] == summary["last_error"]
+    assert "quota" in mount.tool("status").stdout
+    # A higher quota lets it through, without a restart of either side.
+    (receiver.root / "tokens").write_text(f"files {'t' * 40} quota=1GB\n")
+    receiver.program.signal(signal.SIGHUP)
+    mount.wait_all()

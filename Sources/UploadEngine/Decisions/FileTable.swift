@@ -32,6 +32,8 @@ struct FileTable: Sendable {
   /// Local copies of what was delivered, by the time of the delivery; entries whose file has moved on are dropped when they
   /// come to the top, and all of them when they are the most.
   private var delivered = MinimumHeap<Int64, FileID>()
+  /// Files that wait, by the ends of their pauses, with some that do so no longer.
+  private var turns = MinimumHeap<MonotonicTime, FileID>()
   private var deliveredCount = 0
 
   /// How many files are in each phase.
@@ -94,6 +96,25 @@ struct FileTable: Sendable {
       sequences.removeFirst()
     }
     return nil
+  }
+
+  /// Of the files that wait, the one whose turn comes first, and when that is.
+  mutating func firstWaiting() -> (file: FileUpload, until: MonotonicTime)? {
+    while let first = turns.first {
+      if let file = entries[first.value]?.file, file.phase == .waiting(until: first.key) { return (file, first.key) }
+      turns.removeFirst()
+    }
+    return nil
+  }
+
+  private mutating func noteWaiting(_ id: FileID, _ phase: FileUpload.Phase) {
+    guard case .waiting(let until) = phase else { return }
+    turns.insert(id, at: until)
+    guard turns.count > 2 * counts.waiting + 64 else { return }
+    turns = MinimumHeap()
+    for (id, entry) in entries {
+      if case .waiting(let until) = entry.file.phase { turns.insert(id, at: until) }
+    }
   }
 
   /// Files that nobody has open and whose local copy is not needed any more, oldest delivery first; those that were delivered
@@ -162,6 +183,7 @@ struct FileTable: Sendable {
     if let before { count(before, of: id, by: -1) }
     if let after { count(after, of: id, by: 1) }
     noteDelivered(id, before?.evictionOrder, after?.evictionOrder)
+    if let after, after.phase != before?.phase { noteWaiting(id, after.phase) }
     if (before?.phase == .ready) != (after?.phase == .ready) || before?.isWholeFile != after?.isWholeFile {
       readyChanges += 1
     }

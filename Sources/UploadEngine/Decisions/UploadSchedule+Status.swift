@@ -93,6 +93,10 @@ extension UploadSchedule {
     summary.isDraining = isDraining
     summary.lastFailure = scanFailure?.failure ?? recordFailure?.failure ?? gateFailure ?? credentialFailure
     summary.nextAttemptMilliseconds = gateReopens(at: now)
+    if let waiting = files.firstWaiting() {
+      summary.fileFailure = waiting.file.lastFailure
+      summary.fileAttemptMilliseconds = now.wallMilliseconds(at: max(waiting.until, gateTime ?? waiting.until))
+    }
     summary.endpoints = (0..<endpoints.count).map { index in
       let id = EndpointID(index)
       return EndpointSummary(url: "", health: endpoints.health(of: id), isInUse: endpoints.current == id)

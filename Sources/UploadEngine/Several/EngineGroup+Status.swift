@@ -81,6 +81,8 @@ extension MountSummary {
     endpoints += other.endpoints
     lastFailure = lastFailure ?? other.lastFailure
     nextAttemptMilliseconds = [nextAttemptMilliseconds, other.nextAttemptMilliseconds].compactMap { $0 }.min()
+    fileFailure = fileFailure ?? other.fileFailure
+    fileAttemptMilliseconds = [fileAttemptMilliseconds, other.fileAttemptMilliseconds].compactMap { $0 }.min()
     undeliveredCount += other.undeliveredCount
     failedPaths = Array(Set(failedPaths + other.failedPaths).sorted().prefix(100))
   }

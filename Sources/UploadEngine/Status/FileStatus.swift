@@ -232,6 +232,10 @@ public struct MountSummary: Hashable, Sendable {
   public var lastFailure: FileStatus.Failure?
   /// When the next try is, milliseconds since 1970.
   public var nextAttemptMilliseconds: Int64?
+  /// Why the file waits whose next try comes first, and when that is; nil where none does.
+  public var fileFailure: FileStatus.Failure?
+  /// Milliseconds since 1970.
+  public var fileAttemptMilliseconds: Int64?
   /// Files that failed and wait for a retry by hand, at most 100 names.
   public var failedPaths: [RelativePath] = []
   /// How many files are kept in the spool and will not be delivered by themselves: failed, interrupted, cancelled.
@@ -243,6 +247,14 @@ public struct MountSummary: Hashable, Sendable {
 
   /// Nothing known yet.
   public init() {}
+
+  /// What is wrong with the destination, or else with the file that is tried again first.
+  public var shownFailure: FileStatus.Failure? { lastFailure ?? fileFailure }
+
+  /// When that is tried again.
+  public var shownAttemptMilliseconds: Int64? {
+    nextAttemptMilliseconds ?? (lastFailure == nil ? fileAttemptMilliseconds : nil)
+  }
 }
 
 /// How one of the destination's addresses does.

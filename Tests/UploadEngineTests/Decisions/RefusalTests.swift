@@ -239,6 +239,30 @@ import Testing
     #expect(harness.state(other.id) == .complete && harness.state(huge.id) == .waiting)
   }
 
+  /// Regression (SV12): the summary had no error and no next attempt while files waited each by itself, as for a quota.
+  @Test func filesThatWait_areExplainedInTheSummary() {
+    let first = ImaginaryFile(1, "first", size: 60_000)
+    var harness = harness(files: [first])
+    #expect(
+      harness.schedule.summary(at: harness.now).shownFailure == nil
+        && harness.schedule.summary(at: harness.now).shownAttemptMilliseconds == nil)
+    let full = StepOutcome.refused(StepFailure(.insufficientStorage, "full"))
+    harness.answerReads()
+    while harness.answer(full, where: { $0.isOpenSession }) != nil {}
+    let summary = harness.schedule.summary(at: harness.now)
+    #expect(harness.state(first.id) == .waiting)
+    #expect(summary.shownFailure?.message == "full" && summary.shownAttemptMilliseconds != nil)
+    // The destination is well: others go on.
+    #expect(summary.lastFailure == nil)
+    harness.advance(by: .seconds(30))
+    for _ in 0..<600 where harness.state(first.id) != .complete {
+      harness.advance(by: .milliseconds(100))
+      harness.answerReads()
+      harness.succeed()
+    }
+    #expect(harness.state(first.id) == .complete && harness.schedule.summary(at: harness.now).shownFailure == nil)
+  }
+
   /// Regression (simulation, quota 6800001215): with room for one chunk at a time all chunks of a file went out each half second, and all
   /// but one for nothing.
   @Test func fileWhoseChunksHaveNoRoom_goesOnWithOneChunk() {
