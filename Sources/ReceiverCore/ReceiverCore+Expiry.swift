@@ -143,7 +143,8 @@ extension ReceiverCore {
         effects.append(.note(.gone(id, of: session.facts.credentialID)))
       }
       return true
-    case .full, .nameExists, .nameTaken, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io, nil: return false
+    case .full, .nameExists, .nameTaken, .nameUnreachable, .folderGone, .misplaced, .unsynced, .tooManyOpen, .io, nil:
+      return false
     }
   }
 }

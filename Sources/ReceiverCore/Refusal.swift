@@ -93,6 +93,8 @@ public enum StoreFailure: Error, Hashable, Sendable {
   case damaged(String)
   /// The session's folder is not there.
   case sessionGone(String)
+  /// The process, or the machine, has as many files open as it may; the text names the call. Nothing was taken.
+  case tooManyOpen(String)
   /// Anything else; the text names the call.
   case io(String)
 
@@ -108,6 +110,8 @@ public enum StoreFailure: Error, Hashable, Sendable {
       Refusal(
         .busy,
         "a folder of the receiver is not in its place, and nothing can be taken until it is back; its log says which")
+    case .tooManyOpen:
+      Refusal(.busy, "the receiver has as many files open as it may; its log says more")
     case .damaged: .sessionDamaged
     case .sessionGone: .sessionGone
     case .io, .unsynced: Refusal(.storeFailed, "the receiver could not store this; its log says why")

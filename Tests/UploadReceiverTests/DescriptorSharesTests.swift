@@ -9,18 +9,20 @@ import Testing
   func connectionsAndUploads_leaveAReserve(limit: Int) {
     let shares = DescriptorShares(limit: limit)
     let forUploads = (shares.sessions + shares.sessions / 2) * DescriptorShares.perSession
-    #expect(shares.connections + forUploads <= limit - DescriptorShares.reserve)
-    #expect(shares.connections >= 40 && shares.sessions >= 8)
+    let forPublications = shares.publications * PublicationQueue.jobsMax * DescriptorShares.perPublication
+    #expect(shares.connections + forUploads + forPublications <= limit - DescriptorShares.reserve)
+    #expect(shares.connections >= 30 && shares.sessions >= 6 && shares.publications >= 2)
   }
 
   @Test func fewDescriptors_areEnoughForAFew() {
     for limit in [0, 16, 64] {
-      #expect(DescriptorShares(limit: limit).connections >= 8 && DescriptorShares(limit: limit).sessions >= 2)
+      #expect(DescriptorShares(limit: limit).connections >= 16 && DescriptorShares(limit: limit).sessions >= 2)
+      #expect(DescriptorShares(limit: limit).publications == 1)
     }
   }
 
   @Test func manyDescriptors_areNotAllUsed() {
     let shares = DescriptorShares(limit: .max)
-    #expect(shares.connections == 4096 && shares.sessions == 256)
+    #expect(shares.connections == 4096 && shares.sessions == 256 && shares.publications == 128)
   }
 }

@@ -63,7 +63,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(5))) func files_gatherWhileTheDiskIsBusy_butLargeOnesGoAtOnce() async throws {
     pool.start()
-    let queue = PublicationQueue(pool, store, Logger(label: "test"))
+    let queue = PublicationQueue(pool, store, Logger(label: "test"), batchFilesMax: 128)
     let (answers, answered) = AsyncStream<Int>.makeStream()
     var arrivals = store.arrivals.stream.makeAsyncIterator()
     for number in 0..<2 {
@@ -96,7 +96,9 @@ import Testing
     pool.start()
     try await pool.shutdownGracefully()
     let (failures, failed) = AsyncStream<Int>.makeStream()
-    PublicationQueue(pool, store, Logger(label: "test")).add([item(1), item(2), item(3, bytes: 2 << 20)]) { events in
+    PublicationQueue(pool, store, Logger(label: "test"), batchFilesMax: 128).add([
+      item(1), item(2), item(3, bytes: 2 << 20),
+    ]) { events in
       for case .wholeFilePublished(_, .failure) in events { failed.yield(1) }
     }
     await Self.count(failures, upTo: 3)

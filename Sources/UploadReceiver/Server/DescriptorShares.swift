@@ -9,17 +9,23 @@ struct DescriptorShares: Hashable, Sendable {
   static let least = 128
   /// Of an upload: its data, its journal, and the file that it becomes.
   static let perSession = 3
+  /// Of a file that is published with others: itself, and its folder with those above it.
+  static let perPublication = 4
 
-  /// Connections beyond these wait in the backlog.
+  /// Connections beyond these wait in the backlog. One mount has 12.
   let connections: Int
   /// Uploads whose files are kept open; half as many others may wait for their sync.
   let sessions: Int
+  /// Files that are published together.
+  let publications: Int
 
   /// Of a process that may have so many.
   init(limit: Int) {
-    let half = max(0, limit - DescriptorShares.reserve) / 2
-    connections = max(8, min(4096, half))
-    sessions = max(2, min(256, half * 2 / (3 * DescriptorShares.perSession)))
+    let eighth = max(0, limit - DescriptorShares.reserve) / 8
+    connections = max(16, min(4096, 3 * eighth))
+    sessions = max(2, min(256, 3 * eighth / DescriptorShares.perSession * 2 / 3))
+    publications = max(
+      1, min(PublicationQueue.batchFilesMax, 2 * eighth / (DescriptorShares.perPublication * PublicationQueue.jobsMax)))
   }
 
   /// What this process may have open.

@@ -25,6 +25,7 @@ struct Listeners: Sendable {
           address: .hostname(address.host, port: address.port), backlog: 1024,
           availableConnectionsDelegate: MaximumAvailableConnections(max(1, connectionsMax / addresses.count))),
         onServerRunning: { channel in
+          await AcceptPauseHandler.add(to: channel, logger)
           readiness.decide(position, port: channel.localAddress?.port ?? 0)
         }, eventLoopGroup: group, logger: Listeners.quiet(logger))
       return (address, server)

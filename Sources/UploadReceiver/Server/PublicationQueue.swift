@@ -20,8 +20,8 @@ final class PublicationQueue: Sendable {
   }
 
   /// One writes while the other waits for the disk; more would leave each with less to share.
-  private static let jobsMax = 2
-  private static let batchFilesMax = 128
+  static let jobsMax = 2
+  static let batchFilesMax = 128
   private static let batchBytesMax = 8 << 20
   /// A larger one is published by itself: nobody is to wait while it is written.
   private static let gatheredBytesMax = 1 << 20
@@ -31,9 +31,14 @@ final class PublicationQueue: Sendable {
   private let store: any UploadStore
   private let logger: Logger
   private let users: UserNumbers
+  private let batchFilesMax: Int
   let numbered: NumberedNames
 
-  init(_ pool: NIOThreadPool, _ store: any UploadStore, _ logger: Logger, _ users: UserNumbers = UserNumbers()) {
+  init(
+    _ pool: NIOThreadPool, _ store: any UploadStore, _ logger: Logger, _ users: UserNumbers = UserNumbers(),
+    batchFilesMax: Int = DescriptorShares(limit: DescriptorShares.limit).publications
+  ) {
+    self.batchFilesMax = batchFilesMax
     self.pool = pool
     self.store = store
     self.logger = logger
@@ -67,7 +72,7 @@ final class PublicationQueue: Sendable {
         return nil
       }
       var bytes = 0
-      let batch = state.waiting.prefix(PublicationQueue.batchFilesMax).prefix { item in
+      let batch = state.waiting.prefix(batchFilesMax).prefix { item in
         bytes += item.file.body.byteCount
         return bytes <= PublicationQueue.batchBytesMax
       }

@@ -434,7 +434,7 @@ extension StoreFailure {
   fileprivate var isNoted: Bool {
     switch self {
     case .damaged, .sessionGone: true
-    case .full, .nameExists, .nameTaken, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io: false
+    case .full, .nameExists, .nameTaken, .nameUnreachable, .folderGone, .misplaced, .unsynced, .tooManyOpen, .io: false
     }
   }
 

@@ -118,7 +118,7 @@ public final class ReceiverServer: Sendable {
     }
     if DescriptorShares.limit < DescriptorShares.least {
       logger.warning(
-        "this process may have \(DescriptorShares.limit) files open, for \(ReceiverServer.connectionsMax) connections; it needs \(DescriptorShares.least) (ulimit -n, LimitNOFILE=)"
+        "this process may have \(DescriptorShares.limit) files open, for \(ReceiverServer.connectionsMax) connections; it needs \(DescriptorShares.least) (ulimit -Hn, LimitNOFILE=)"
       )
     }
     budget = ByteBudget(bytes: configuration.bodyMemoryBytes, clock: clock)

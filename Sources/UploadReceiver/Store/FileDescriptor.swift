@@ -274,6 +274,8 @@ extension StoreFailure {
     let code = errno
     return switch code {
     case ENOSPC, EDQUOT: .full
+    case EMFILE: .tooManyOpen("\(call): this process has as many files open as it may (ulimit -Hn, LimitNOFILE=)")
+    case ENFILE: .tooManyOpen("\(call): this machine has as many files open as it may (fs.file-max)")
     default: .io("\(call): \(String(cString: strerror(code)))")
     }
   }

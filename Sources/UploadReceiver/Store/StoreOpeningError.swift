@@ -27,8 +27,7 @@ extension StoreFailure {
     case .nameTaken(let holder): "the name is taken: \(holder)"
     case .folderGone: "the folder of the name was taken away while a file was published in it"
     case .nameUnreachable(let reason), .misplaced(let reason), .io(let reason), .unsynced(let reason),
-      .damaged(let reason),
-      .sessionGone(let reason):
+      .tooManyOpen(let reason), .damaged(let reason), .sessionGone(let reason):
       reason
     }
   }
