@@ -189,6 +189,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let availableMemory = configuration.availableMemory ?? { pressure.availableBytes() }
     let io = HybridIOEngine(
       contents: contents, method: configuration.reading, counters: counters, isAlone: configuration.readsAlone)
+    // Before anything is read: a start that takes as much as the one before, which was killed for it, ends as that did.
+    let budget = MemoryBudget.smallest.next(
+      availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)
+    state.withLock { $0.schedule.memory = budget }
+    io.setSavesMemory(budget.readsPlainly)
     journal.start(
       source: EngineJournal.Source(
         catalogEntries: { [self] ids in

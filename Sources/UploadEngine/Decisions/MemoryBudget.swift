@@ -23,7 +23,7 @@ public struct MemoryBudget: Hashable, Sendable {
     (100_000_000, MemoryBudget(chunksInFlight: 8, readsPlainly: false)),
     (50_000_000, MemoryBudget(chunksInFlight: 4, readsPlainly: false)),
   ]
-  private static let smallest = MemoryBudget(chunksInFlight: 2, readsPlainly: true)
+  static let smallest = MemoryBudget(chunksInFlight: 2, readsPlainly: true)
 
   private init(chunksInFlight: Int, readsPlainly: Bool) {
     self.chunksInFlight = chunksInFlight

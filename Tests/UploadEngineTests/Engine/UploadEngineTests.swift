@@ -272,6 +272,22 @@ import Threads
     available.withLock { $0 = .max }
   }
 
+  @Test("Regression (MC5): until the first look at the memory a start took all buffers, and was killed again")
+  func startWithoutMemory_takesFewBuffersFromTheFirst() throws {
+    let files = MemoryFiles()
+    let bench = try EngineBench(
+      directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: files, starts: false
+    ) { $0.availableMemory = { 0 } }
+    defer { bench.stop() }
+    let snapshot = files.put(FileID(high: 1, low: 1), "f", content(60_500, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    bench.engine.handle(.scanEnded)
+    bench.engine.start()
+    #expect(bench.waits(for: FileID(high: 1, low: 1), .complete))
+    #expect(bench.engine.pipelineStatistics.blocksMapped <= MemoryBudget.smallest.buffers)
+  }
+
   @Test(.promises("S34a")) func changeOfADeliveredFile_isDurableBeforeItHappens() throws {
     let files = MemoryFiles()
     let server = MemoryServer()
