@@ -102,7 +102,7 @@ let package = Package(
       name: "uploadfs-mount",
       dependencies: [
         "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "Quantities", "UploadFS", "UploadEngine",
-        "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Threads", "CLinux",
+        "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Threads", "SystemMemory", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),

@@ -31,6 +31,14 @@ enum CurlFailure {
     }
   }
 
+  /// It is what comes of a connection, an address or a certification authority for which there is no descriptor.
+  static func mayLackDescriptors(_ code: CURLcode) -> Bool {
+    switch kind(of: code) {
+    case .unknownHost, .connectFailed, .tlsFailed, .certificateRefused, .other: true
+    default: false
+    }
+  }
+
   /// The error for a transfer to `host` that ended with `code`. `text` is what libcurl wrote into the error buffer.
   static func error(for code: CURLcode, text: String, host: String) -> TransportError {
     let kind = kind(of: code)

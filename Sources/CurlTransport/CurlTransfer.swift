@@ -164,6 +164,9 @@ final class CurlTransfer {
   }
 
   private func cause(of code: CURLcode) -> TransportError {
+    if CurlFailure.mayLackDescriptors(code), let lack = DescriptorLack.words() {
+      return TransportError(.connectFailed, "no connection to \(target.host) can be made: \(lack)")
+    }
     let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
     if proxyStatus >= 300 { return CurlFailure.ofProxy(status: proxyStatus, host: target.host) }
     if let proxy, endedAtProxy(code, proxy: proxy, proxyStatus: proxyStatus) {

@@ -33,6 +33,7 @@ struct MountCommand: ParsableCommand {
       OpenFileLimit.raise()
       forbidCoreDumps()
       uploadfs_end_on_faults()
+      try MachineShares.requireThreads()
       let configuration = try settings.configuration(environment: ProcessInfo.processInfo.environment)
       return try MountSession(configuration, mountPoint: mountPoint).run()
     }

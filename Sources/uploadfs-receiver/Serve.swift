@@ -5,6 +5,7 @@ import Glibc
 import LogText
 import Logging
 import Quantities
+import Threads
 import UploadReceiver
 
 /// `uploadfs-receiver serve`.
@@ -146,6 +147,7 @@ struct Serve: AsyncParsableCommand {
     raiseFileLimit()
     forbidCoreDumps()
     uploadfs_end_on_faults()
+    if let lack = ThreadRoom.lack(of: 12, perProcessor: 4) { throw StartFailure(.other, "\(lack).").exit() }
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
     let signals = await StopSignals()

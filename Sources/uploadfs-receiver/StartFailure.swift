@@ -6,6 +6,7 @@ import UploadReceiver
 struct StartFailure: Error {
   /// The exit codes; docs/receiver.md lists them.
   enum Code: Int32 {
+    case other = 1
     case cannotListen = 20
     case certificateUnusable = 21
     case rootUnusable = 22

@@ -99,3 +99,11 @@ private struct ThreadFacts: Equatable, Sendable {
     #expect(Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec) >= due)
   }
 }
+
+@Suite struct ThreadRoomTests {
+  @Test("Regression (MC15): with too few threads a library ended the program without a word")
+  func roomForThreads_isFoundBeforeItIsNeeded() throws {
+    #expect(ThreadRoom.count(upTo: 5) == 5)
+    #expect(ThreadRoom.lack(of: 2, perProcessor: 1) == nil)
+  }
+}

@@ -367,6 +367,8 @@ extension FileContentsError {
     case .locked: "another program has locked it there"
     case .system(errno: 13):
       "the mode of a folder above it denies the daemon's user to enter it (EACCES); give that right back with `chmod u+rwx`"
+    case .system(errno: 23): "this machine has as many files open as it may (ENFILE, fs.file-max)"
+    case .system(errno: 24): "the mount has as many files open as it may (EMFILE; ulimit -Hn, LimitNOFILE=)"
     case .system(let errno): "errno \(errno), check the disk that holds the spool"
     }
   }

@@ -50,7 +50,8 @@ struct Reply: ~Copyable {
   }
 
   consuming func failure(_ error: SystemError) {
-    fuse_reply_err(request, error.code)
+    // It is the daemon that has too many open, not the caller.
+    fuse_reply_err(request, error.code == EMFILE ? ENFILE : error.code)
     discard self
   }
 

@@ -3,9 +3,11 @@ import Synchronization
 
 /// How many captures are open at once: as many as leave descriptors for delivering. A mount whose recorders have them all could send nothing,
 /// and would call its server unreachable.
-final class OpenCaptures: Sendable {
+public final class OpenCaptures: Sendable {
   /// For connections, what is read to be sent, the state, the log, and what is opened for a moment.
   static let reserve = 96
+  /// With fewer the reserve is not whole.
+  public static let limitMin = 160
   private let count = Atomic<Int>(0)
   private let countMax: Int
 
