@@ -47,6 +47,15 @@ def _passthrough():
     return None if os.geteuid() == 0 else Lack("needs root", by_nature=False)
 
 
+def _control_groups():
+    # It needs this module itself.
+    from small_machine import groups_version
+
+    if os.geteuid() != 0:
+        return Lack("needs root", by_nature=False)
+    return None if groups_version() else Lack("no control groups that can be written")
+
+
 # What a test needs and not every machine has, however much is installed there: the lack of it, or None.
 ABILITIES = {
     # The kernel reads and writes files of the spool past the daemon: libfuse 3.17, Linux 6.9, root.
@@ -57,6 +66,8 @@ ABILITIES = {
     "libfuse-before-3.17": lambda: Lack("libfuse is 3.17 or later") if has_libfuse_3_17() else None,
     # To mount what is no FUSE filesystem, to become another user, to make network namespaces.
     "root": lambda: None if os.geteuid() == 0 else Lack("needs root", by_nature=False),
+    # Control groups for memory, processors, threads and the freezer; containers mostly cannot write theirs.
+    "control-groups": _control_groups,
     # Filesystems in a file; containers mostly have none.
     "loop-devices": lambda: None if os.path.exists("/dev/loop-control") else Lack("no /dev/loop-control"),
 }
