@@ -1,5 +1,6 @@
 import ArgumentParser
 import CLinux
+import Glibc
 import MountConfiguration
 
 /// The command line.
@@ -27,6 +28,12 @@ struct UploadFSMount: ParsableCommand {
   /// What the argument parser would say of a misspelt command is about what follows it.
   static func main() {
     uploadfs_open_standard_descriptors()
+    // It would look like no arguments, to which help is an answer, and all is well.
+    guard access("/proc/self/cmdline", R_OK) == 0 else {
+      StandardError.write(
+        "uploadfs-mount: /proc is not there, and with it the command line; mount it: mount -t proc proc /proc\n")
+      exit(withError: ExitCode(ExitStatus.internalError.rawValue))
+    }
     let words = Array(CommandLine.arguments.dropFirst())
     let known = configuration.subcommands.map { $0._commandName } + ["help"]
     if let word = words.first, !word.hasPrefix("-"), !known.contains(word) {

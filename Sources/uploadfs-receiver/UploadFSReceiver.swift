@@ -1,5 +1,7 @@
 import ArgumentParser
 import CLinux
+import Glibc
+import LogText
 
 /// The tool: arguments, files, signals and exit codes. Everything else is UploadReceiver's.
 struct UploadFSReceiver: AsyncParsableCommand {
@@ -14,6 +16,13 @@ struct UploadFSReceiver: AsyncParsableCommand {
 enum Program {
   static func main() async {
     uploadfs_open_standard_descriptors()
+    // It would look like no arguments, to which help is an answer, and all is well.
+    guard access("/proc/self/cmdline", R_OK) == 0 else {
+      Output.standardError.put(
+        "uploadfs-receiver: /proc is not there, and with it the command line; mount it: mount -t proc proc /proc\n")
+      Output.flush()
+      _exit(EXIT_FAILURE)
+    }
     await UploadFSReceiver.main()
   }
 }

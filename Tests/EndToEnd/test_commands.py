@@ -16,7 +16,8 @@ import time
 
 import pytest
 
-from harness import MOUNT_TOOL, SOON, clean_environment, mounts_below, sha256, wait_until, write_random
+from harness import MOUNT_TOOL, RECEIVER_TOOL, SOON, clean_environment, mounts_below, sha256, wait_until, write_random
+from promises import needs
 from throttle import ThrottlingProxy
 
 
@@ -549,3 +550,13 @@ def test_progress_stays_in_a_narrow_terminal(folder):
     texts = [line.split(b"\r\n")[0].decode() for line in shown.split(b"\r\x1b[K")[1:]]
     lines = [text for text in texts if text.startswith("delivering")]
     assert all(len(line) < 40 for line in lines) and lines[0].startswith("delivering") and lines[0].endswith("…"), lines
+
+
+@needs("root")
+@pytest.mark.parametrize("tool", [MOUNT_TOOL, RECEIVER_TOOL])
+def test_without_proc_it_says_so(tool):
+    """Regression (NM12): help was printed, and all was well."""
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$@"', "sh", tool, "sessions", "--root", "/nowhere"],
+        capture_output=True, text=True, env=clean_environment(), timeout=SOON)
+    assert done.returncode == 1 and "/proc is not there" in done.stderr and not done.stdout, done
