@@ -28,8 +28,11 @@ extension MountView {
 
   /// The status of one file, as JSON.
   func statusText(of relative: [UInt8]) throws(ToolFailure) -> [UInt8] {
-    do {
-      return try WholeFile.read(statusPath(of: relative), bytesMax: 1 << 20)
+    do throws(SystemError) {
+      let descriptor = openStatus(of: relative, O_RDONLY)
+      guard descriptor >= 0 else { throw SystemError.last }
+      defer { close(descriptor) }
+      return try WholeFile.read(descriptor, bytesMax: 1 << 20)
     } catch {
       let name = Readable.line(RelativePath(bytes: relative).displayText)
       if error.code == EACCES {
@@ -43,7 +46,7 @@ extension MountView {
   func write(
     _ order: [UInt8], toStatusOf relative: [UInt8], failure: (_ code: Int32) -> ToolFailure
   ) throws(ToolFailure) {
-    let descriptor = open(statusPath(of: relative), O_WRONLY | O_CLOEXEC)
+    let descriptor = openStatus(of: relative, O_WRONLY)
     guard descriptor >= 0 else {
       let code = errno
       guard code == EACCES || code == EROFS else {
@@ -62,8 +65,18 @@ extension MountView {
     }
   }
 
-  private func statusPath(of relative: [UInt8]) -> [CChar] {
-    (Array("\(mountPoint)/status/".utf8) + relative + Array(".json".utf8) + [0]).map { CChar(bitPattern: $0) }
+  /// The document of a file, or -1. Where a folder of captures has its name, it has one suffix more.
+  private func openStatus(of relative: [UInt8], _ flags: Int32) -> Int32 {
+    let suffix = Array(".json".utf8)
+    let descriptor = openStatus((relative + suffix)[...], flags | O_CLOEXEC)
+    guard descriptor < 0 ? errno == EISDIR : Self.isFolder(descriptor) else { return descriptor }
+    if descriptor >= 0 { close(descriptor) }
+    return openStatus((relative + suffix + suffix)[...], flags | O_CLOEXEC)
+  }
+
+  private static func isFolder(_ descriptor: Int32) -> Bool {
+    var status = stat()
+    return fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
   private func isNotBelow(_ path: [UInt8]) -> ToolFailure {

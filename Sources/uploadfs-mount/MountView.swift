@@ -1,3 +1,4 @@
+import CLinux
 import FileModel
 import Glibc
 import MountConfiguration
@@ -38,13 +39,19 @@ struct MountView {
     var texts: [(path: RelativePath, text: [UInt8])] = []
     var folders = [RelativePath.root]
     while let folder = folders.popLast() {
+      let descriptor = openStatus(folder)
+      guard descriptor >= 0 else { continue }
+      defer { close(descriptor) }
       var inner: [RelativePath] = []
-      for entry in DirectoryListing.entries(of: statusPath(folder)) {
+      for entry in DirectoryListing.entries(of: descriptor) {
         let path = folder.appending(entry.name)
         switch entry.kind {
         case .directory: inner.append(path)
         case .file:
-          guard let text = try? WholeFile.read(statusPath(path), bytesMax: 1 << 20) else { continue }
+          let file = uploadfs_openat(descriptor, cText(entry.name[...]), O_RDONLY | O_CLOEXEC, 0)
+          guard file >= 0 else { continue }
+          defer { close(file) }
+          guard let text = try? WholeFile.read(file, bytesMax: 1 << 20) else { continue }
           texts.append((RelativePath(bytes: Array(path.bytes.dropLast(suffix.count))), text))
         // The short form points to a file that is listed under its whole path as well.
         case .other: break
@@ -55,10 +62,35 @@ struct MountView {
     return texts
   }
 
-  private func statusPath(_ path: RelativePath) -> [CChar] {
-    let separator = path == .root ? [] : [UInt8(ascii: "/")]
-    return (Array("\(mountPoint)/status".utf8) + separator + path.bytes + [0]).map { CChar(bitPattern: $0) }
+  /// A folder below `status`, or -1.
+  private func openStatus(_ folder: RelativePath) -> Int32 {
+    openStatus(folder.bytes[...], O_RDONLY | O_DIRECTORY | O_CLOEXEC)
   }
+
+  /// What stands at a path below `status`, or -1. The path may be longer than one call takes.
+  func openStatus(_ path: ArraySlice<UInt8>, _ flags: Int32) -> Int32 {
+    let slash = UInt8(ascii: "/")
+    var rest = Array("\(mountPoint)/status".utf8 + [slash] + path)[...]
+    var folder = AT_FDCWD
+    while true {
+      var piece = rest.prefix(MountView.pathBytesMax)
+      if piece.count < rest.count, let end = piece.lastIndex(of: slash) { piece = piece[..<end] }
+      rest = rest[piece.endIndex...].drop { $0 == slash }
+      let isLast = rest.isEmpty
+      // Those on the way need not be readable.
+      let next = uploadfs_openat(folder, cText(piece), isLast ? flags : uploadfs_o_path | O_DIRECTORY | O_CLOEXEC, 0)
+      let code = errno
+      if folder != AT_FDCWD { close(folder) }
+      errno = code
+      guard !isLast, next >= 0 else { return next }
+      folder = next
+    }
+  }
+
+  /// Less than PATH_MAX.
+  private static let pathBytesMax = 4000
+
+  private func cText(_ bytes: ArraySlice<UInt8>) -> [CChar] { (bytes + [0]).map { CChar(bitPattern: $0) } }
 
   /// Reads the summary now and then whenever it has changed.
   func watchSummary() throws(ToolFailure) -> SummaryWatch {
@@ -144,8 +176,13 @@ private enum DirectoryListing {
   }
 
   /// Entries in byte order, without `.` and `..`; none when the folder cannot be read.
-  static func entries(of path: [CChar]) -> [(name: [UInt8], kind: Kind)] {
-    guard let stream = opendir(path) else { return [] }
+  static func entries(of folder: Int32) -> [(name: [UInt8], kind: Kind)] {
+    let descriptor = fcntl(folder, F_DUPFD_CLOEXEC, 0)
+    guard descriptor >= 0 else { return [] }
+    guard let stream = fdopendir(descriptor) else {
+      close(descriptor)
+      return []
+    }
     defer { closedir(stream) }
     var entries: [(name: [UInt8], kind: Kind)] = []
     while let entry = readdir(stream) {

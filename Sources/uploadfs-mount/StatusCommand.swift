@@ -25,7 +25,7 @@ struct StatusCommand: ParsableCommand {
       let limit = CommandLimit(timeout, of: mountPoint)
       let text = try text(of: MountView(mountPoint))
       limit.finish()
-      print(text)
+      StandardOutput.line(text)
       return .success
     }
   }

@@ -560,3 +560,38 @@ def test_without_proc_it_says_so(tool):
         ["unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$@"', "sh", tool, "sessions", "--root", "/nowhere"],
         capture_output=True, text=True, env=clean_environment(), timeout=SOON)
     assert done.returncode == 1 and "/proc is not there" in done.stderr and not done.stdout, done
+
+
+def test_what_lies_deeper_than_a_path_may_be_long_is_listed(mount, receiver):
+    """Regression (NM12): it was missing in the table."""
+    folders = [f"{number:02}" + "d" * 240 for number in range(20)]
+    descriptor = os.open(mount.root, os.O_RDONLY)
+    for name in folders:
+        os.mkdir(name, dir_fd=descriptor)
+        inner = os.open(name, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    file = os.open("deep.mov", os.O_WRONLY | os.O_CREAT, dir_fd=descriptor)
+    os.write(file, b"x")
+    os.close(file)
+    os.close(descriptor)
+    mount.wait_all()
+    listed = json.loads(mount.tool("status", "--json").stdout)
+    assert [reading["path"] for reading in listed["files"]] == ["/".join([*folders, "deep.mov"])], listed
+    assert "1 B        100 %  -            00ddd" in mount.tool("status").stdout
+    assert json.loads(mount.tool("status", "/".join([*folders, "deep.mov"]), "--json").stdout)["state"] == "complete"
+
+
+def test_a_file_beside_a_folder_with_the_name_of_its_status_is_found(mount):
+    """Regression (NM12): of `a` beside `a.json/` it was said that there is no such file."""
+    (mount.root / "a.json").mkdir()
+    for name in ("a.json/b", "a"):
+        (mount.root / name).write_bytes(b"x")
+    mount.wait_all()
+    for name in ("a.json/b", "a"):
+        done = mount.tool("status", name, "--json")
+        assert done.returncode == 0 and json.loads(done.stdout)["path"] == name, done
+    assert sorted(reading["path"] for reading in json.loads(mount.tool("status", "--json").stdout)["files"]) == ["a", "a.json/b"]
+    # A delivered one is not retried, and it is this one that says so.
+    done = mount.tool("retry", "a")
+    assert (done.returncode, done.stdout) == (0, "a: complete\n"), done
