@@ -582,6 +582,20 @@ def test_what_lies_deeper_than_a_path_may_be_long_is_listed(mount, receiver):
     assert json.loads(mount.tool("status", "/".join([*folders, "deep.mov"]), "--json").stdout)["state"] == "complete"
 
 
+def test_a_short_form_that_becomes_ambiguous_is_not_there(mount):
+    """Regression (NM12): what the kernel still had of it gave EINVAL."""
+    (mount.root / "scan42.mov").write_bytes(b"x")
+    mount.wait_for("scan42.mov", "complete")
+    short = mount.root / "status" / "scan42.json"
+    assert json.loads(short.read_text())["path"] == "scan42.mov"
+    (mount.root / "scan42.txt").write_bytes(b"y")
+    for look in (short.read_bytes, lambda: os.readlink(short)):
+        with pytest.raises(FileNotFoundError):
+            look()
+    (mount.root / "scan42.txt").unlink()
+    assert json.loads(short.read_text())["path"] == "scan42.mov"
+
+
 def test_a_file_beside_a_folder_with_the_name_of_its_status_is_found(mount):
     """Regression (NM12): of `a` beside `a.json/` it was said that there is no such file."""
     (mount.root / "a.json").mkdir()

@@ -63,8 +63,9 @@ extension Filesystem {
   }
 
   func readVirtualLink(_ node: NodeID) throws(SystemError) -> [CChar] {
-    guard let path = virtualNodes.withLock({ $0[node]?.path }), case .link(let target)? = virtualTree.node(at: path)
-    else { throw .invalid }
+    guard let path = virtualNodes.withLock({ $0[node]?.path }) else { throw .invalid }
+    // A short form that has become ambiguous: the kernel still had it, and looks the name up anew.
+    guard case .link(let target)? = virtualTree.node(at: path) else { throw .stale }
     return EntryName(bytes: target).cString
   }
 
