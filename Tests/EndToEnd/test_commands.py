@@ -448,6 +448,30 @@ def test_unmount_of_a_copied_summary_ends_no_process(mount, folder):
         other.wait()
 
 
+@pytest.mark.parametrize("is_told", ["by its command", "by a signal"])
+def test_a_mount_that_was_moved_is_unmounted_where_it_is(new_mount, receiver, tmpfs, is_told):
+    """Regression: the daemon unmounted the place where it had mounted, whatever lay there, and said that it was done."""
+    place = tmpfs("place", 1 << 20)
+    subprocess.run(["mount", "--make-private", place], check=True)
+    mount = new_mount(receiver, name="place/first", spool=place.with_name("spool"))
+    elsewhere = place / "else where"
+    elsewhere.mkdir()
+    (mount.root / "a.mov").write_bytes(b"content")
+    subprocess.run(["mount", "--move", mount.root, elsewhere], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", mount.root], check=True)
+    try:
+        if is_told == "by its command":
+            done = run("unmount", elsewhere)
+            assert done.returncode == 0, done
+            assert mount.program.wait() == 0
+        else:
+            assert mount.stop() == 0
+        assert not mounts_below(elsewhere) and mounts_below(mount.root) == [str(mount.root)]
+        assert receiver.published() == {"a.mov": 7}
+    finally:
+        subprocess.run(["umount", mount.root], check=True)
+
+
 def test_drain_timeout(new_mount, receiver):
     receiver.stop()
     mount = new_mount(receiver, "--drain-timeout", "1s")

@@ -214,6 +214,20 @@ struct SpoolPlaceTests {
     broken
     """
 
+  @Test("Regression: a mount that was moved was looked for where it had been mounted")
+  func movedMount_isFollowed() throws {
+    let place = try #require(MountedPlace(at: "/elsewhere here", in: Self.mountinfo))
+    #expect(place.path(in: Self.mountinfo) == "/elsewhere here")
+    let moved = Self.mountinfo.replacing("/elsewhere\\040here", with: "/new\\134\\0409")
+    #expect(place.path(in: moved) == "/new\\ 9" && MountedPlace(at: "/elsewhere here", in: moved) == nil)
+    // What has its number by now, or is mounted where it was, is not it.
+    #expect(place.path(in: "42 22 0:55 / /elsewhere\\040here rw - tmpfs t rw") == nil)
+    #expect(place.path(in: "43 22 0:53 / /elsewhere\\040here rw - fuse.uploadfs u rw") == nil)
+    // Of several at one place it is the uppermost, and a cut line is none.
+    let two = "1 0 0:1 / /a rw - tmpfs t rw\n2 1 0:2 / /a rw - fuse.uploadfs u rw\n3 1 0:3 /"
+    #expect(MountedPlace(at: "/a", in: two)?.path(in: "2 1 0:2 / /b rw - fuse.uploadfs u rw") == "/b")
+  }
+
   @Test func uploadMountsAreKnownByTheirFilesystem() {
     let mounts = UploadMounts(mountinfo: Self.mountinfo)
     // Regression (NM3): a folder with the copy of a summary counted as a mount.

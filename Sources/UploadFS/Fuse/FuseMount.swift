@@ -19,6 +19,8 @@ public final class FuseMount: Sendable {
   // destroying it happens once, after its loop has ended.
   private struct Session: @unchecked Sendable {
     var pointer: OpaquePointer?
+    /// Nil where the kernel does not list mounts.
+    var place: MountedPlace?
   }
 
   /// Checks the mount point and mounts. From then on callers wait until ``run(onReady:)`` answers them.
@@ -43,7 +45,8 @@ public final class FuseMount: Sendable {
       fuse_session_destroy(pointer)
       throw Self.mountFailure(failure, line, mountPoint, configuration)
     }
-    session.withLock { $0.pointer = pointer }
+    let place = UploadMounts.mountinfo.flatMap { MountedPlace(at: mountPoint.path, in: $0) }
+    session.withLock { $0 = Session(pointer: pointer, place: place) }
     if uploadfs_has_passthrough(), filesystem.isPrivileged {
       filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
     }
@@ -90,15 +93,17 @@ public final class FuseMount: Sendable {
     waitingCalls.endAll()
   }
 
-  /// Unmounts; false while files of the mount are in use. ``run(onReady:)`` then returns.
+  /// Unmounts, wherever the mount was moved; false while files of the mount are in use. ``run(onReady:)`` then returns.
   public func unmount() -> Bool {
-    mountPoint.unmount()
+    presentMountPoint?.unmount() ?? true
   }
 
   /// Takes the mount out of the tree at once. ``run(onReady:)`` returns when the last user has closed its files.
   public func unmountLazily() {
-    mountPoint.detach()
+    presentMountPoint?.detach()
   }
+
+  private var presentMountPoint: MountPoint? { mountPoint.followed(session.withLock { $0.place }) }
 
   // MARK: Notices
 

@@ -113,6 +113,17 @@ struct MountPoint: Hashable, Sendable {
 
   // MARK: Unmounting
 
+  /// A place that was a mount point before.
+  private init(at path: String) {
+    self.path = path
+  }
+
+  /// Where a mount is by now that was made here: another one may have been moved, or mounted, here since. Nil when it is nowhere.
+  func followed(_ place: MountedPlace?) -> MountPoint? {
+    guard let place, let mountinfo = UploadMounts.mountinfo else { return self }
+    return place.path(in: mountinfo).map { MountPoint(at: $0) }
+  }
+
   /// False while files of the mount are in use.
   func unmount() -> Bool {
     if geteuid() == 0 {

@@ -21,8 +21,11 @@ public struct UploadMounts: Hashable, Sendable {
   }
 
   /// Those of this process's mount namespace.
-  public static var current: UploadMounts {
-    guard let file = fopen("/proc/self/mountinfo", "re") else { return UploadMounts(mountinfo: "") }
+  public static var current: UploadMounts { UploadMounts(mountinfo: mountinfo ?? "") }
+
+  /// What the kernel lists; nil where it does not say.
+  static var mountinfo: String? {
+    guard let file = fopen("/proc/self/mountinfo", "re") else { return nil }
     defer { fclose(file) }
     var text: [UInt8] = []
     var block = [UInt8](repeating: 0, count: 1 << 14)
@@ -31,7 +34,7 @@ public struct UploadMounts: Hashable, Sendable {
       guard count > 0 else { break }
       text += block[..<count]
     }
-    return UploadMounts(mountinfo: String(decoding: text, as: UTF8.self))
+    return text.isEmpty ? nil : String(decoding: text, as: UTF8.self)
   }
 
   /// The mount point of the first mount in which one of the paths lies; nil when none does.
