@@ -98,4 +98,12 @@ import Testing
     let text = "files \(String(repeating: "a", count: 32)) was=x\n"
     #expect(TokenFile.warnings(of: text, try TokenFile.parse(text, base: "/root")).isEmpty)
   }
+
+  @Test("Regression (NM9): a line that is read differently from before was counted, and not named")
+  func linesWithANumberSign_areNamed() throws {
+    let token = String(repeating: "a", count: 40)
+    let text = "# all\nfiles \(token)b # one\nother \(token)#c\nmore \(token)d also=\(token)#e\n"
+    let warnings = TokenFile.warnings(of: text, try TokenFile.parse(text, base: "/root"))
+    #expect(warnings.count == 1 && warnings[0].hasSuffix(": line 3, 4"), "\(warnings)")
+  }
 }

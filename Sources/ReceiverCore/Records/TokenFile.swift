@@ -62,9 +62,11 @@ public enum TokenFile {
   public static func warnings(of text: String, _ credentials: [Credential]) -> [String] {
     let tokens = credentials.map { [$0.token ?? ""] + $0.otherTokens }
     var warnings: [String] = []
-    let numbered = tokens.count { $0.contains { $0.utf8.contains(UInt8(ascii: "#")) } }
-    if numbered > 0 {
-      warnings.append("the tokens of \(numbered) lines have a # in them, where earlier versions cut them off")
+    let numbered = linesReadDifferently(text)
+    if !numbered.isEmpty {
+      let shown = numbered.prefix(10).map(String.init).joined(separator: ", ") + (numbered.count > 10 ? " …" : "")
+      warnings.append(
+        "the tokens of \(numbered.count) lines have a # in them, where earlier versions cut them off: line \(shown)")
     }
     let short = tokens.count { $0.contains { $0.utf8.count < safeTokenBytesMin } }
     if short > 0 {
@@ -77,6 +79,16 @@ public enum TokenFile {
           + "compare it, and end the line")
     }
     return warnings
+  }
+
+  /// Counted from 1: a `#` within a word began a comment once.
+  private static func linesReadDifferently(_ text: String) -> [Int] {
+    let number = UInt8(ascii: "#")
+    return text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated().compactMap {
+      position, line in
+      let words = line.split(whereSeparator: \.isWhitespace).prefix { $0.utf8.first != number }
+      return words.contains { $0.utf8.contains(number) } ? position + 1 : nil
+    }
   }
 
   private static func credential(_ words: [String], base: String, line: Int) throws(TokenFileError) -> Credential {
