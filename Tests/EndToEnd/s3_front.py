@@ -1,8 +1,10 @@
-"""A front before an S3 server that refuses what the server itself would take: ended keys, fields that it does not know."""
+"""A front before an S3 or tus server that refuses what the server itself would take (ended keys, fields that it does not know), or passes
+a request on late."""
 
 import http.client
 import http.server
 import threading
+import time
 
 from harness import SOON
 
@@ -54,7 +56,7 @@ class S3Front:
                 if self.command != "HEAD":
                     self.wfile.write(answer)
 
-            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer
+            do_GET = do_HEAD = do_OPTIONS = do_PUT = do_POST = do_PATCH = do_DELETE = _answer
 
             def log_message(self, *_):
                 pass
@@ -90,3 +92,23 @@ class S3Front:
         """How many such requests ended in this way."""
         with self._lock:
             return sum(1 for served in self.served if served[0] == method and mark in served[1] and served[2] == status)
+
+
+class LateFront(S3Front):
+    """Has all of the first request that publishes, as a proxy does that keeps bodies, and passes it on `seconds` later, whether its client
+    is still there or not."""
+
+    def __init__(self, target_port, publishes, seconds):
+        super().__init__(target_port, lambda method, path, headers: None)
+        self.taken, self.passed = threading.Event(), threading.Event()
+        self._publishes, self._seconds, self._first = publishes, seconds, threading.Lock()
+
+    def _pass_on(self, method, path, headers, body):
+        if not self._publishes(method, path, headers) or not self._first.acquire(blocking=False):
+            return super()._pass_on(method, path, headers, body)
+        self.taken.set()
+        time.sleep(self._seconds)
+        try:
+            return super()._pass_on(method, path, headers, body)
+        finally:
+            self.passed.set()
