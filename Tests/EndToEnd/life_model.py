@@ -12,6 +12,8 @@ from published import Published
 
 # How a start or a word may answer for a capture that it does not deliver.
 HOLDS = {"mount-died", "unproven", "older-than-delivered"}
+# And what is said of one that a writer has not ended, or that another disk may have had.
+SAID = HOLDS | {"writer-killed", "not-on-disk"}
 # As long as chunks are in one life or another.
 CHUNK_KIB = [256, 1024]
 
@@ -41,6 +43,8 @@ class Capture:
     holds: set = dataclasses.field(default_factory=set)
     is_held: bool = False
     held_as: str | None = None
+    # As what it was held until a user said that it is to be published as it is, which the catalog alone knows.
+    was_held_as: str | None = None
     is_delivered: bool = False
     # A copy of the catalog knows of its delivery.
     is_in_copy: bool = False
@@ -58,6 +62,8 @@ class Capture:
     is_compared: bool = False
     # It lies in a copy of the spool in which it was recorded.
     is_copied: bool = False
+    # It was copied to another filesystem when nothing may have known that its own one had it (S40k).
+    may_lack: bool = False
     # It had another name as well, which its receipt may say. And a catalog may know it by that name, or as it was, where the mount is killed
     # before it has recorded what became of it.
     was_linked: bool = False
@@ -77,13 +83,19 @@ class Capture:
     def expect_hold(self, *codes):
         self.holds |= set(codes)
 
+    def forget_word(self):
+        """The catalog that knew what its user had said is lost, or an older one."""
+        if self.was_held_as and not self.is_delivered:
+            self.expect_hold(self.was_held_as, "unproven")
+
     @property
     def may_be_of_longer_chunks(self):
         """The chunks of which its receipt's root is may be longer than those of a later start, which cannot compare it (S80b)."""
         return self.is_compared and self.content is not None and len(self.content.data) > CHUNK_KIB[0] << 10
 
     def may_be_held(self, code):
-        return self.is_held or code in self.holds or self.may_be_of_longer_chunks and code == "older-than-delivered"
+        return (self.is_held or code in self.holds or self.may_lack and code == "not-on-disk"
+                or self.may_be_of_longer_chunks and code == "older-than-delivered")
 
     @property
     def is_kept_back(self):
@@ -106,6 +118,11 @@ class SpoolModel:
         # Records of published names were lost, or are older than the spool.
         self.has_lost = False
         self.replaces = False
+        # Its mount has ended in order.
+        self.is_at_rest = False
+        # Paths of which a server alone has said what was published there, and so not when that was changed: what comes there and is not in the
+        # catalog yet when its mount is killed is not known to be later.
+        self.unsure = set()
         # Paths from which captures were renamed that were held, until an orderly end has recorded that: where the mount is killed before,
         # the catalog, or its copy, says by these names what is to be held.
         self.doubted = set()
@@ -117,8 +134,8 @@ class SpoolModel:
         other.removed = {path: capture.copy() for path, capture in self.removed.items()}
         other.places.update({path: list(contents) for path, contents in self.places.items()})
         other.templates = set(self.templates)
-        other.has_lost, other.replaces = self.has_lost, self.replaces
-        other.doubted = set(self.doubted)
+        other.has_lost, other.replaces, other.is_at_rest = self.has_lost, self.replaces, self.is_at_rest
+        other.doubted, other.unsure = set(self.doubted), set(self.unsure)
         return other
 
     def evict(self, path):
@@ -127,17 +144,31 @@ class SpoolModel:
     def cover(self, path):
         """A capture comes under a path."""
         self.removed.pop(path, None)
+        if path in self.unsure and path in self.captures:
+            self.captures[path].expect_hold("older-than-delivered")
         if path in self.evicted:
             self.evicted[path].is_covered = True
 
     def note_copied(self):
         """Its captures have other inodes than they had."""
-        for capture in self.captures.values():
+        for path, capture in self.captures.items():
             capture.is_copied = True
+            if path in self.unsure:
+                # The mount was killed before its catalog, which a copy stands in for, knew that it was changed since.
+                capture.expect_hold("older-than-delivered")
+
+    def note_another_filesystem(self):
+        """An orderly end brings to the disk what was closed, and not what is held (S40o)."""
+        for capture in self.captures.values():
+            capture.may_lack |= not self.is_at_rest or capture.content is None
+            if capture.is_held and capture.held_as == "not-on-disk" and capture.content:
+                # Where it was closed nothing of it can be lacking (S40k): it may come back there.
+                capture.is_held, capture.may_lack = False, True
 
     def note_orderly_end(self):
         """The catalog and its copy say everything."""
         self.doubted.clear()
+        self.is_at_rest = True
         for capture in self.captures.values():
             capture.is_in_copy = capture.is_delivered
             capture.may_be_known_otherwise = False
@@ -252,7 +283,8 @@ def rendered(template, path):
     """A template's name for a path, as a pattern. The spool numbers its own before a receiver does."""
     stem, extension = os.path.splitext(os.path.basename(path))
     text = template.replace("{path}", os.path.splitext(path)[0]).replace("{name}", stem)
-    return re.escape(text).replace(re.escape("{seq:3}"), r"\d{3,}") + r"(?P<number>(-\d+)*)" + re.escape(extension)
+    text = re.escape(text).replace(re.escape("{seq:3}"), r"\d{3,}").replace(re.escape("{date}"), r"\d{4}-\d\d-\d\d")
+    return text + r"(?P<number>(-\d+)*)" + re.escape(extension)
 
 
 def numbered(templates, path, name):

@@ -14,14 +14,16 @@ import pathlib
 import random
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 
 import passthrough
 from damage import WAYS
 from harness import SOON, unmount_lazily, wait_until
-from life_model import CHUNK_KIB, HOLDS, Bucket, Capture, Content, Shelf, SpoolModel, numbered
+from life_model import CHUNK_KIB, HOLDS, SAID, Bucket, Capture, Content, Shelf, SpoolModel, numbered
 from s3_servers import BUCKET, Rclone, credentials
+from test_interrupted import run_writer
 from test_moves import WITH_ATTRIBUTES, WITHOUT, copy
 from test_operations import run
 
@@ -29,17 +31,28 @@ FOLDERS = ["", "day"]
 STEMS = ["a", "b", "c"]
 # Captures with the first of these go to the second destination as well, where there is one.
 EXTENSIONS = [".mov", ".txt", ".txt"]
-TEMPLATES = ["{path}", "{path}", "{name}", "{seq:3}-{name}"]
+TEMPLATES = ["{path}", "{path}", "{name}", "{date}/{name}", "{seq:3}-{name}"]
 SIZES = [10, 4_000, 70_000, 300_000, 1_200_000]
 HOLES = [5_000, 600_000]
 DAMAGED = {
-    "catalog": ["catalog.sqlite", "catalog.sqlite-wal"], "names": ["names.sqlite", "names.sqlite-wal"], "marks": ["marks"],
+    "catalog": ["catalog.sqlite", "catalog.sqlite-wal"],
+    "catalogs": ["catalog.sqlite", "catalog.sqlite-wal", "catalog.backup.sqlite"], "names": ["names.sqlite", "names.sqlite-wal"], "marks": ["marks"],
     "resume": ["resume"], "key": ["master.key"], "identity": ["spool"], "state": ["."]}
 # Any longer, and a round hangs.
 SETTLING_SECONDS = 90
 # A disk of which mounts leave a little alone; a recording that is larger than what they are left of it, and what that is.
 LITTLE_DISK, LITTLE_RESERVE = 192 << 20, ["--reserve", "1MB"]
 LARGE, PIECE, ROOM, STATE_ROOM = 12 << 20, 256 << 10, 6 << 20, 8 << 20
+# Another filesystem, to which a spool may be moved.
+OTHER_DISK = 512 << 20
+# Writes some bytes, and waits for its end.
+WRITER = """
+    import os, sys
+    file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.write(file, bytes.fromhex(sys.argv[2]))
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
 
 
 @dataclasses.dataclass
@@ -48,6 +61,8 @@ class Settings:
 
     template: str
     if_exists: str
+    # By rule, for what lies in the second folder.
+    if_exists_in_day: str | None
     chunk_kib: int
     parallel: int
     upload: str
@@ -55,12 +70,18 @@ class Settings:
 
     @classmethod
     def draw(cls, draw, templates, mode):
-        return cls(draw.choice(templates), draw.choice(["number"] * 6 + ["refuse", "replace"]), draw.choice(CHUNK_KIB),
+        return cls(draw.choice(templates), draw.choice(["number"] * 6 + ["refuse", "replace"]),
+                   draw.choice([None] * 6 + ["number", "refuse"]), draw.choice(CHUNK_KIB),
                    draw.choice([1, 4]), draw.choice(["while-writing", "on-close"]), mode)
 
     def flags(self):
         return ["--name-template", self.template, "--if-exists", self.if_exists, "--chunk-size", f"{self.chunk_kib}KiB",
-                "--parallel", str(self.parallel), "--upload", self.upload, *passthrough.flags(self.passthrough)]
+                "--parallel", str(self.parallel), "--upload", self.upload, *passthrough.flags(self.passthrough),
+                *(["--rule", f"{FOLDERS[1]}/** if-exists={self.if_exists_in_day}"] if self.if_exists_in_day else [])]
+
+    def refuses(self, path):
+        is_by_rule = self.if_exists_in_day and path.startswith(f"{FOLDERS[1]}/")
+        return (self.if_exists_in_day if is_by_rule else self.if_exists) == "refuse"
 
 
 @dataclasses.dataclass
@@ -69,6 +90,8 @@ class Copy:
 
     folder: pathlib.Path
     known: SpoolModel | None = None
+    # That of the spool.
+    filesystem: int | None = None
 
 
 class Machine:
@@ -99,6 +122,7 @@ class Round:
         self.folder, self.new_mount = folder, new_mount
         # Some rounds have their spools on a little disk.
         self.disk = new_disk("disk", LITTLE_DISK) if random.Random(f"disk {seed}").random() < 0.3 else None
+        self.elsewhere = None if self.disk else new_disk("elsewhere", OTHER_DISK)
         self.did, self.contents, self.spools = [], {}, []
         self.receiver = new_receiver(name="receiver")
         kind = self.draw.choices([None, "receiver", "bucket"], [6, 2, 2])[0]
@@ -137,7 +161,12 @@ class Round:
 
     def new_spool(self):
         self.count += 1
-        return (self.disk or self.folder) / f"spool-{self.count}"
+        place = self.disk or self.draw.choice([self.folder, self.folder, self.elsewhere])
+        return place / f"spool-{self.count}"
+
+    @staticmethod
+    def filesystem_of(machine):
+        return machine.mount.spool.parent.stat().st_dev
 
     def start(self, machine, *more):
         if machine.is_running:
@@ -157,12 +186,13 @@ class Round:
             flags += ["--rule", "**/*.mov to=main,archive"]
         machine.known.replaces |= machine.settings.if_exists == "replace"
         self.expect_refusals(machine)
+        machine.known.is_at_rest = False
         machine.mount.options = flags
         machine.mount.start()
 
     def expect_refusals(self, machine):
-        for capture in machine.captures.values():
-            capture.may_fail |= machine.settings.if_exists == "refuse" and not capture.is_delivered
+        for path, capture in machine.captures.items():
+            capture.may_fail |= machine.settings.refuses(path) and not capture.is_delivered
 
     def expect_another_delivery(self, machine):
         for capture in machine.captures.values():
@@ -198,9 +228,16 @@ class Round:
         self.start(machine)
 
     def kill_receiver(self, machine):
-        if self.receiver.program.is_running:
-            self.note("kill the receiver")
-            self.receiver.kill()
+        self.kill_server(self.receiver)
+
+    def kill_archive(self, machine):
+        if self.archive:
+            self.kill_server(self.archive)
+
+    def kill_server(self, server):
+        if server.program.is_running:
+            self.note("kill", server.root.name)
+            server.kill()
             for spool in self.spools:
                 spool.excuse_undelivered("its receiver was killed")
 
@@ -228,7 +265,7 @@ class Round:
         return self.contents.setdefault(content.digest, content)
 
     def put(self, machine, path, content, is_new_file=False):
-        capture = Capture(content, may_fail=machine.settings.if_exists == "refuse")
+        capture = Capture(content, may_fail=machine.settings.refuses(path))
         if path in machine.captures and not is_new_file:
             known = machine.captures[path]
             capture.file, capture.is_copied, capture.may_be_known_otherwise = known.file, known.is_copied, known.may_be_known_otherwise
@@ -271,12 +308,76 @@ class Round:
     def die_in_a_write(self, machine):
         self.write(machine, dies=True)
 
+    def kill_writer(self, machine):
+        self.start(machine)
+        if machine.settings.passthrough == "on":
+            # What passes the daemon is not seen to die.
+            return
+        path, data = self.new_path(), self.draw.randbytes(2_000)
+        self.note("kill a writer", machine.name, path)
+        (machine.root / path).parent.mkdir(exist_ok=True)
+        run_writer(WRITER, machine.root / path, data.hex(), number=signal.SIGKILL)
+        machine.mount.wait_for(path, "interrupted")
+        capture = self.put(machine, path, None)
+        capture.is_held, capture.held_as = True, "writer-killed"
+
+    def write_two(self, machine):
+        """One is written while the other one is."""
+        first, second = self.new_path(), self.new_path()
+        if first == second:
+            return
+        self.start(machine)
+        self.note("begin", machine.name, first)
+        data = self.data()
+        content = self.new_content(data, machine, first)
+        (machine.root / first).parent.mkdir(exist_ok=True)
+        with open(machine.root / first, "wb", buffering=0) as file:
+            file.write(data[:len(data) // 3])
+            self.write(machine, path=second)
+            file.write(data[len(data) // 3:])
+        passthrough.wait_until_released(machine.mount, first)
+        self.note("end", machine.name, first, len(data))
+        self.put(machine, first, content)
+
     def lengthen(self, machine):
         if path := self.old_path(machine, lambda capture: capture.content and not capture.is_held):
             before = machine.captures[path]
             self.write(machine, os.O_APPEND, path, before.content.data)
-            # What it was doubted for before is not made good at its end.
-            machine.captures[path].expect_hold(*before.holds)
+            self.keep_doubts(machine, path, before)
+
+    def change(self, machine):
+        """A capture is written over in one place, or cut shorter."""
+        path = self.old_path(machine, lambda capture: capture.content and not capture.is_held and len(capture.content.data) > 1)
+        if not path:
+            return
+        self.start(machine)
+        before = machine.captures[path]
+        data = bytearray(before.content.data)
+        start, piece = self.draw.randrange(1, len(data)), self.draw.randbytes(1_000)
+        descriptor = os.open(machine.root / path, os.O_WRONLY)
+        try:
+            if self.draw.random() < 0.3:
+                self.note("shorten", machine.name, path, start)
+                del data[start:]
+                os.ftruncate(descriptor, start)
+            else:
+                self.note("write over", machine.name, path, start)
+                data[start:start + len(piece)] = piece
+                os.pwrite(descriptor, piece, start)
+        finally:
+            os.close(descriptor)
+        passthrough.wait_until_released(machine.mount, path)
+        self.put(machine, path, self.new_content(bytes(data), machine, path))
+        self.keep_doubts(machine, path, before)
+
+    @staticmethod
+    def keep_doubts(machine, path, before):
+        """What it was doubted for before is made good by no further change."""
+        machine.captures[path].expect_hold(*before.holds)
+        machine.captures[path].may_lack = before.may_lack
+        if before.is_bare and before.may_lack:
+            # Delivered or not: of the copy here nothing proves that it has all of what is changed now (S79j).
+            machine.captures[path].expect_hold("unproven")
 
     def save_like_an_editor(self, machine):
         if path := self.old_path(machine):
@@ -302,7 +403,7 @@ class Round:
             if capture.is_held or capture.holds:
                 machine.known.doubted.add(path)
             capture.is_delivered = capture.is_in_copy = False
-            capture.may_fail |= machine.settings.if_exists == "refuse"
+            capture.may_fail |= machine.settings.refuses(new)
             # Where it does not go any more there is nothing to be cancelled.
             capture.cancelled_at &= set(self.places_of(new))
             # The catalog of a destination that it has left may say that it is being written, once it is written again.
@@ -317,7 +418,7 @@ class Round:
     def link(self, machine):
         """A capture gets a second name, and is delivered under both; then it loses one of them."""
         path = self.old_path(machine, lambda capture: capture.content and not (
-            capture.is_held or capture.holds or capture.is_bare or capture.is_compared or capture.is_cancelled))
+            capture.is_held or capture.holds or capture.is_bare or capture.is_compared or capture.is_cancelled or capture.may_lack))
         if not path:
             return
         new = os.path.splitext(self.new_path())[0] + os.path.splitext(path)[1]
@@ -329,7 +430,7 @@ class Round:
         os.link(machine.root / path, machine.root / new)
         capture = machine.captures[path]
         capture.is_delivered = capture.is_in_copy = False
-        capture.may_fail |= machine.settings.if_exists == "refuse"
+        capture.may_fail |= machine.settings.refuses(path) or machine.settings.refuses(new)
         capture.was_linked = True
         machine.known.cover(new)
         capture.content.excuses.add("it has another name")
@@ -484,7 +585,8 @@ class Round:
                 return
             content = self.new_content((machine.root / path).read_bytes(), machine, path)
             content.excuses.add("publish")
-            self.put(machine, path, content)
+            held_as = machine.captures[path].held_as
+            self.put(machine, path, content).was_held_as = held_as
             try:
                 machine.mount.say("publish", path)
             except OSError:
@@ -545,15 +647,17 @@ class Round:
         old = machine.mount.spool
         if not old.exists():
             return
-        self.note("move", machine.name, way)
+        self.note("move", machine.name, way, "to another filesystem" if old.parent.stat().st_dev != new.parent.stat().st_dev else "")
         if way == "mv":
             run("mv", SPOOL=old, NEW=new)
         else:
             copy(way, old, new)
             shutil.rmtree(old)
         machine.mount.spool = new
-        if way != "mv":
+        if way != "mv" or old.parent.stat().st_dev != self.filesystem_of(machine):
             machine.known.note_copied()
+        if old.parent.stat().st_dev != self.filesystem_of(machine):
+            machine.known.note_another_filesystem()
         if way in WITHOUT:
             for path, capture in machine.captures.items():
                 capture.is_bare = True
@@ -571,7 +675,7 @@ class Round:
         folder = machine.backup.folder if machine.backup else self.new_folder("backup")
         known = machine.known.copy()
         run("Backing up while the mount runs", SPOOL=machine.mount.spool, BACKUP=folder)
-        machine.backup = Copy(folder, known)
+        machine.backup = Copy(folder, known, self.filesystem_of(machine))
 
     def restore(self, machine):
         """A backup takes the place of the spool, which is lost."""
@@ -583,14 +687,19 @@ class Round:
         machine.mount.spool = self.new_spool()
         run("Restoring a spool", BACKUP=machine.backup.folder, NEW=machine.mount.spool)
         machine.known = machine.backup.known.copy()
+        machine.known.is_at_rest = False
         machine.known.has_lost = True
         machine.known.evicted.clear()
         machine.known.removed.clear()
         self.spools.append(machine.known)
         machine.known.note_copied()
-        for capture in machine.captures.values():
+        if machine.backup.filesystem != self.filesystem_of(machine):
+            machine.known.note_another_filesystem()
+        for path, capture in machine.captures.items():
             # The copy of the catalog is older than that of the captures.
             if not capture.is_in_copy:
+                machine.known.unsure.add(path)
+                capture.forget_word()
                 capture.is_delivered = False
                 capture.is_forgotten = True
                 capture.expect_hold("older-than-delivered", "mount-died")
@@ -631,6 +740,7 @@ class Round:
             if is_newer:
                 old.content.excuses.add("it was put back in the place of an older one")
                 machine.known.place(path, old.content)
+        machine.captures[path].may_lack |= machine.backup.filesystem != self.filesystem_of(machine)
         self.settle()
         machine.known.place(path, old.content)
 
@@ -644,6 +754,8 @@ class Round:
         subprocess.run(["cp", "-a", machine.mount.spool, clone.mount.spool], check=True)
         self.machines.append(clone)
         clone.known.note_copied()
+        if self.filesystem_of(clone) != self.filesystem_of(machine):
+            clone.known.note_another_filesystem()
         for capture in machine.captures.values():
             if capture.content and not capture.is_delivered:
                 capture.content.excuses.add("the clone sends it as well")
@@ -659,11 +771,14 @@ class Round:
         for file in files:
             shutil.rmtree(file) if file.is_dir() else WAYS[way](file, None)
         known = machine.known
-        if what in ("catalog", "state"):
+        if what in ("catalog", "catalogs", "state"):
             known.excuse(f"the {what} was lost")
             known.evicted.clear()
             known.removed.clear()
+            known.unsure |= set(machine.captures)
             for capture in machine.captures.values():
+                capture.is_in_copy &= what == "catalog"
+                capture.forget_word()
                 # What the copy that stands in says was delivered is compared, once more after a kill.
                 capture.is_compared |= capture.is_in_copy
                 capture.is_delivered = capture.is_in_copy = False
@@ -677,7 +792,7 @@ class Round:
                 if capture.is_copied:
                     # The catalog's copy may know it by its former inode: that it was changed since is not known.
                     capture.expect_hold("older-than-delivered")
-        if what == "state":
+        if what in ("catalogs", "state"):
             time.sleep(0.3)
             self.look()
             known.lose_places()
@@ -778,7 +893,7 @@ class Round:
         match state:
             case "interrupted":
                 assert capture.may_be_held(code), f"held without a reason: {what}"
-                assert code in HOLDS and status["reason"] and status["last_error"]["message"], f"held, and not said why: {what}"
+                assert code in SAID and status["reason"] and status["last_error"]["message"], f"held, and not said why: {what}"
                 capture.is_held, capture.held_as, capture.is_delivered = True, code, False
             case "failed":
                 assert capture.may_fail and code == "name-refused", f"failed without a reason: {what}"
@@ -820,6 +935,8 @@ class Round:
             if not capture.was_linked:
                 self.judge_name(machine, path, place, name)
         capture.is_delivered, capture.is_held = True, False
+        if not capture.is_copied:
+            machine.known.unsure.discard(path)
         capture.cancelled_at.clear()
         capture.holds.clear()
 
@@ -827,6 +944,10 @@ class Round:
         known = machine.known
         is_own, number = numbered(known.templates, path, name)
         assert is_own, f"{machine.name} {path}: {name} at {place} is not what a template calls it"
+        server = self.receiver if place == "main" else self.archive
+        # A kill takes what was still to be written to the log.
+        if number and server and known.templates == {"{path}"} and f"kill {server.root.name}" not in self.did:
+            assert f'is published as "{name}"' in server.program.log, f"{machine.name} {path}: {name} at {place}, and the log does not say it"
         if number and not known.has_lost and not self.was_restored:
             stem, extension = os.path.splitext(name)
             own = {content.digest for content in known.places[path] if not known.had_its_name_elsewhere(path, content)}
@@ -839,7 +960,10 @@ class Round:
 
     def judge_publications(self):
         # What was to be sent again, and was refused, is sent by a later start with other settings.
-        undelivered = {capture.content for machine in self.machines for capture in machine.captures.values() if not capture.is_delivered}
+        captures = [capture for machine in self.machines for capture in machine.captures.values()]
+        undelivered = {capture.content for capture in captures if not capture.is_delivered}
+        # What was on its way when its file got another content may still come.
+        settled = {capture.content for capture in captures} - undelivered
         for content in self.contents.values():
             for place, shelf in self.shelves.items():
                 count = shelf.publications[content.digest]
@@ -847,7 +971,7 @@ class Round:
                 assert content.excuses - {"it is new"} or count - content.counted[place] <= first, (
                     f"{content} was published at {place} {count} times, before {content.counted[place]}")
                 content.counted[place] = count
-            if content not in undelivered:
+            if content in settled:
                 content.excuses.clear()
 
     # A round.
@@ -855,7 +979,7 @@ class Round:
     def play(self, count):
         acts = {
             self.write: 10, self.lengthen: 3, self.save_like_an_editor: 2, self.rename: 3, self.link: 2, self.remove: 2,
-            self.die_in_a_write: 1, self.restart: 2, self.kill_receiver: 2, self.publish: 3, self.cancel: 1, self.retry: 2,
+            self.change: 2, self.write_two: 2, self.kill_writer: 1, self.die_in_a_write: 1, self.restart: 2, self.kill_receiver: 2, self.kill_archive: 1, self.publish: 3, self.cancel: 1, self.retry: 2,
             self.deliver_again: 1, self.evict: 1, self.move: 3, self.back_up: 3, self.restore: 2, self.put_back: 2, self.clone: 1,
             self.damage: 3, self.copy_root: 1, self.restore_root: 1}
         if self.disk:
