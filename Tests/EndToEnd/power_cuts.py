@@ -7,6 +7,7 @@ import os
 import random
 import re
 import threading
+import time
 
 import passthrough
 from failing_disk import PowerDisk
@@ -34,12 +35,14 @@ class Model:
     - `closed`: name → content of what is closed now.
     - `on_disk`: name → digest, of what the status called `on-disk` and nobody has touched since.
     - `delivered`: the same, of what it called `complete`.
+    - `growing`: name → the blocks of a recording, each with the time at which it was written, until it is closed.
     """
 
     def __init__(self):
         self.lock = threading.Lock()
         self.history, self.closed, self.versions = {}, {}, {}
         self.on_disk, self.delivered = {}, {}
+        self.growing, self.digests = {}, {}
 
     def begins(self, *names):
         """Something of these is about to change."""
@@ -56,6 +59,17 @@ class Model:
     def settled(self, name, content):
         with self.lock:
             self.closed[name] = content
+            self.growing.pop(name, None)
+
+    def grows(self, name):
+        with self.lock:
+            return self.growing.setdefault(name, [])
+
+    def written_before(self, moment):
+        """What was written by then of each recording that its writer has open."""
+        with self.lock:
+            return {
+                name: b"".join(block for at, block in blocks if at < moment) for name, blocks in self.growing.items()}
 
     def is_known(self, name, found):
         """A power cut can take the record of what was published under a name: then the next content has a number (DE138g)."""
@@ -65,8 +79,9 @@ class Model:
     def observe(self, mount):
         """Asks once for the status of every file that is closed."""
         with self.lock:
-            asked = [(name, self.versions[name], digest(content)) for name, content in self.closed.items()]
-        for name, version, found in asked:
+            asked = [(name, self.versions[name], content) for name, content in self.closed.items()]
+        for name, version, content in asked:
+            found = self.digest_of(name, content)
             try:
                 status = json.loads((mount.root / "status" / f"{name}.json").read_bytes())
             except (OSError, ValueError):
@@ -80,6 +95,12 @@ class Model:
                 if status["state"] == "complete":
                     self.delivered[name] = found
 
+    def digest_of(self, name, content):
+        """Once for each content: a recording is long. What a power cut brings back is another one of the same version."""
+        if self.digests.get(name, (None,))[0] is not content:
+            self.digests[name] = content, digest(content)
+        return self.digests[name][1]
+
 
 class Writer(threading.Thread):
     """Writes captures in every way until a call fails, each under names of its own."""
@@ -88,8 +109,12 @@ class Writer(threading.Thread):
     # Then it rests until the power is cut.
     BYTES_MAX = 40 << 20
 
-    def __init__(self, model, root, number, seed):
+    # More than is brought to the disk at once, in blocks of 1 MiB.
+    RECORDING_BLOCKS = 400
+
+    def __init__(self, model, root, number, seed, records=False):
         super().__init__(daemon=True)
+        self.records = records
         self.model, self.root, self.number = model, root, number
         self.draw = random.Random(f"{seed} {number}")
         self.stopped = threading.Event()
@@ -100,6 +125,8 @@ class Writer(threading.Thread):
         ways = [self.make, self.make, self.grow, self.append, self.rewrite, self.begin_anew, self.replace, self.rename, self.preallocate,
                 self.remove]
         try:
+            if self.records:
+                self.record()
             while not self.stopped.is_set() and self.bytes < self.BYTES_MAX:
                 self.draw.choice(ways)()
         except OSError:
@@ -163,6 +190,20 @@ class Writer(threading.Thread):
         content = self.draw.randbytes(self.draw.randrange(1, 6_000_000))
         self._write(self._new(), os.O_CREAT | os.O_EXCL, content, content, pause=self.draw.choice((0.002, 0.02)))
 
+    def record(self):
+        """No faster than a disk takes it."""
+        name = self._new()
+        self.model.begins(name)
+        with self._open(name, os.O_CREAT | os.O_EXCL) as descriptor:
+            blocks = self.model.grows(name)
+            while len(blocks) < self.RECORDING_BLOCKS and not self.stopped.wait(0.05):
+                block = self.draw.randbytes(1 << 20)
+                os.write(descriptor, block)
+                blocks.append((time.monotonic(), block))
+            content = b"".join(block for _, block in blocks)
+            self.model.may_hold(name, content)
+        self.model.settled(name, content)
+
     def preallocate(self):
         """The space is there before the bytes."""
         name, content = self._new(), self._content() or b"x"
@@ -183,7 +224,9 @@ class Writer(threading.Thread):
         """Other bytes in the same place."""
         name, before = self._old()
         if before:
-            content = self.draw.randbytes(len(before))
+            # A recording is longer than what is drawn at once (2 ** 31 bits).
+            content = b"".join(
+                self.draw.randbytes(min(1 << 26, len(before) - start)) for start in range(0, len(before), 1 << 26))
             self._write(name, 0, content, content)
 
     def begin_anew(self):
@@ -224,9 +267,11 @@ class Round:
     difference: what a power cut has left is held (S40c)."""
 
     WRITERS = 3
+    # What was written so long ago of a recording the disk has, where it keeps up: two seconds, and the flush.
+    GROWTH_SECONDS = 5.0
 
-    def __init__(self, seed, kind, folder, new_mount, new_receiver, seconds=4.0):
-        self.seconds = seconds
+    def __init__(self, seed, kind, folder, new_mount, new_receiver, seconds=4.0, records=False):
+        self.seconds, self.records = seconds, records
         self.seed, self.folder, self.draw = seed, folder, random.Random(f"cuts {seed}")
         # Of the kind as well: the few rounds that are the same each time have one rule each.
         self.rule = random.Random(f"{seed} {kind}").choice(("hold", "publish", "discard"))
@@ -268,19 +313,26 @@ class Round:
     # What happens.
 
     def _work(self):
+        self.is_recording = self.records and self.draw.random() < 0.5
         for disk in self.disks:
             milliseconds = self.draw.choice((0, 0, 3, 10))
-            disk.slow_down(milliseconds) if milliseconds else disk.accept()
+            # A recording meets a disk that keeps up, or nothing could be asked of it.
+            is_slow = milliseconds and not (self.is_recording and disk is self.spool_disk)
+            disk.slow_down(milliseconds) if is_slow else disk.accept()
         is_away = self.draw.random() < 0.4
         self.said.append(f"server away: {is_away}")
         if is_away:
             self.receiver.program.end()
         self.writers = [
-            Writer(self.model, self.mount.root, f"w{len(self.said)}{number}", f"{self.seed} {len(self.said)}")
+            Writer(
+                self.model, self.mount.root, f"w{len(self.said)}{number}", f"{self.seed} {len(self.said)}",
+                records=self.is_recording and number == 0)
             for number in range(self.WRITERS)]
         for writer in self.writers:
             writer.start()
         pause, until = threading.Event(), self.draw.uniform(0.3, self.seconds)
+        if self.is_recording:
+            until += self.GROWTH_SECONDS
         syncs = self.draw.random() < 0.3
         for _ in range(int(until * 10)):
             pause.wait(0.1)
@@ -288,7 +340,7 @@ class Round:
             if syncs and self.draw.random() < 0.2:
                 self._synchronize()
         # Some cuts come when writers have been at rest for a while.
-        if self.draw.random() < 0.4:
+        if self.draw.random() < 0.4 and not self.is_recording:
             for writer in self.writers:
                 writer.end()
             for _ in range(self.draw.randrange(0, 15)):
@@ -306,9 +358,11 @@ class Round:
     def _cut(self, victim):
         self.said.append(f"cut of {victim}")
         if self.passes and victim != "receiver":
-            # What the dead disk refuses a writer that nobody sees would be published as whole (S50f).
+            # What the dead disk refuses a writer in passthrough would be published as whole (S50f).
             self.mount.kill()
         how = self.draw.randrange(1 << 30), self.draw.choice((10, 50, 90, 100)), self.draw.choice((1, 16, 1024))
+        recorded = self.model.written_before(time.monotonic() - self.GROWTH_SECONDS)
+        self.recorded = {} if self.passes else recorded
         if victim != "receiver":
             self.spool_disk.cut(*how)
         if victim != "mount":
@@ -367,8 +421,13 @@ class Round:
             path = captures / name
             found = path.read_bytes() if path.exists() else None
             if found is None or digest(found) != known:
-                lost.append((name, None if found is None else len(found)))
-        assert not lost, f"on-disk, and not there after the power cut (name, bytes found): {lost}"
+                lost.append((name, *self._difference(found, self.model.closed.get(name, b""))))
+        assert not lost, f"on-disk, and not there after the power cut (name, bytes found, blocks that differ, of zeros): {lost}"
+        for name, content in self.recorded.items():
+            found = (captures / name).read_bytes() if content else b""
+            assert found.startswith(content), f"{name}: of {len(content)} bytes that were written a while ago some are lost"
+            self.said.append(f"{len(content)} bytes of a recording that was open")
+        self.model.growing.clear()
         # Names of captures of which there is another content than their writers closed last.
         back = set()
         with self.model.lock:
@@ -387,6 +446,14 @@ class Round:
                         self.model.versions.setdefault(path.name, 0)
                         self.model.closed[path.name] = content
             self.model.on_disk, self.model.delivered = {}, {}
+
+    @staticmethod
+    def _difference(found, wanted):
+        if found is None:
+            return (None,)
+        starts = range(0, max(len(found), len(wanted)), 4096)
+        blocks = [start for start in starts if found[start:start + 4096] != wanted[start:start + 4096]]
+        return len(found), blocks[:4], len(blocks), sum(not any(found[start:start + 4096]) for start in blocks)
 
     def _check_states(self):
         gone = self.left - set(os.listdir(self.mount.root))
