@@ -13,9 +13,10 @@ import subprocess
 
 import pytest
 
+from failing_calls import EIO, Faults
 from harness import BINARIES, REPOSITORY, clean_environment, sha256, unmount_lazily, wait_until
 from promises import installed, needs
-from test_little_disk import DISK
+from test_little_disk import CHUNK, DISK, record
 from test_moves import Moved
 
 pytestmark = needs("root")
@@ -70,8 +71,12 @@ def test_each_block_of_the_page_is_run():
     installed("rsync")
 
 
+# What is half sent, for which the disk has room beside the others.
+SENT = 8 * CHUNK
+
+
 class EveryState(Moved):
-    """Beside the states of Moved: evicted, failed, cancelled, links and holes."""
+    """Beside the states of Moved: evicted, failed, cancelled, half sent, links and holes."""
 
     HOLES = bytes(3 << 20) + b"behind a hole"
 
@@ -79,6 +84,12 @@ class EveryState(Moved):
         super().__init__(new_mount, receiver, folder, spool, "--rule", "failed.txt if-exists=refuse")
 
     def deliver_first(self, mount):
+        self.deliver(mount)
+        self.sending = open(mount.root / "sent.raw", "wb", buffering=0)
+        self.sent = record(self.sending, SENT // CHUNK, seed=1)
+        mount.readings("sent.raw", lambda status: status["chunks"]["done"] >= 2)
+
+    def deliver(self, mount):
         self.receiver.files.mkdir(exist_ok=True)
         (self.receiver.files / "failed.txt").write_bytes(b"of another program")
         (mount.root / "failed.txt").write_bytes(b"failed")
@@ -88,6 +99,8 @@ class EveryState(Moved):
 
     def leave_more(self, mount):
         root = mount.root
+        # Its ends were held back until now.
+        self.sending.close()
         assert not (root / "evicted.bin").exists(), "the recording has taken its place"
         (root / "pending-1.txt").write_bytes(b"two names")
         os.link(root / "pending-1.txt", root / "pending-2.txt")
@@ -98,7 +111,7 @@ class EveryState(Moved):
         (root / "cancelled.txt").write_bytes(b"cancelled")
         mount.say("cancel", "cancelled.txt")
         (mount.root / "held.txt.part").write_bytes(b"held")
-        for name in ("pending-1.txt", "pending-holes.txt", "cancelled.txt", "failed.txt", "held.txt.part"):
+        for name in ("sent.raw", "pending-1.txt", "pending-holes.txt", "cancelled.txt", "failed.txt", "held.txt.part"):
             mount.readings(name, lambda status: status["local_durability"] == "on-disk")
 
     def settle(self):
@@ -113,7 +126,7 @@ class EveryState(Moved):
     def check(self, *, holds=False, knows=True, keeps=True):
         """The mount has started. It `holds` what nothing proves, `knows` what was delivered, and `keeps` what is not to be sent."""
         mount, receiver = self.mount, self.receiver
-        finished = ["take.mov", "pending.txt", "pending-1.txt", "pending-2.txt", "pending-holes.txt", "delivered.txt"]
+        finished = ["take.mov", "sent.raw", "pending.txt", "pending-1.txt", "pending-2.txt", "pending-holes.txt", "delivered.txt"]
         for name in ("half.raw", "cut.raw"):
             status = mount.wait_for(name, "interrupted", "complete")
             assert status["state"] == "interrupted" and "uploadfs-mount publish" in status["last_error"]["message"]
@@ -121,21 +134,22 @@ class EveryState(Moved):
             states = {name: mount.wait_for(name, "interrupted", "complete")["state"] for name in finished}
             assert states["delivered.txt"] == "complete" and states["pending-2.txt"] == "interrupted"
             run("What is held", MOUNT=mount.root)
-            if states["take.mov"] == "interrupted":
-                mount.say("publish", "take.mov")
+            for name in ("take.mov", "sent.raw"):
+                if states[name] == "interrupted":
+                    mount.say("publish", name)
         for name in finished:
             mount.wait_for(name, "complete")
         if keeps:
             assert mount.wait_for("cancelled.txt", "cancelled") and mount.wait_for("failed.txt", "failed")
             assert mount.status("evicted.bin")["state"] == "complete" and not mount.status("evicted.bin")["local"]
-        assert sha256(receiver.files / "take.mov") == self.taken
+        assert sha256(receiver.files / "take.mov") == self.taken and sha256(receiver.files / "sent.raw") == self.sent
         published = {
             "pending.txt": b"pending", "pending-1.txt": b"two names", "pending-2.txt": b"two names", "pending-holes.txt": self.HOLES,
             "delivered.txt": b"delivered", "evicted.bin": bytes(range(256)) * 4096, "failed.txt": b"of another program"}
         if not keeps:
             mount.wait_for("cancelled.txt", "complete")
             published["cancelled.txt"] = b"cancelled"
-        assert receiver.published().keys() == {"take.mov", *published}
+        assert receiver.published().keys() == {"take.mov", "sent.raw", *published}
         for name, content in published.items():
             assert (receiver.files / name).read_bytes() == content
         assert os.readlink(mount.root / "soft") == "pending.txt"
@@ -153,7 +167,7 @@ class EveryState(Moved):
 
 @pytest.fixture
 def every_state(new_mount, receiver, folder, tmpfs):
-    state = EveryState(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    state = EveryState(new_mount, receiver, folder, tmpfs("spool-disk", DISK + SENT) / "spool")
     state.settle()
     return state
 
@@ -189,6 +203,101 @@ def test_what_the_mount_knows_is_lost(every_state, heading):
     run(heading, SPOOL=state.mount.spool)
     state.mount.start()
     state.check(knows=heading != "All of .state", keeps=heading != "All of .state")
+
+
+@pytest.mark.promises("S79b", "S79e")
+def test_a_mount_is_ended_before_all_of_it(every_state):
+    state = every_state
+    state.mount.start()
+    run("Before all of it", MOUNT=state.mount.root)
+    assert state.mount.program.wait() in (0, 18)
+    state.mount.start()
+    state.check()
+
+
+@pytest.mark.promises("S45f", "S79d", "S80b")
+@pytest.mark.parametrize("has_copy", [True, False], ids=["with a copy", "without one"])
+def test_the_catalog_is_lost(every_state, has_copy):
+    """Of what it said of itself nothing is known without a copy: what was cancelled is sent, what is evicted is not known."""
+    state = every_state
+    if has_copy:
+        state.mount.start()
+        # What is left of it where its parts were given up cannot be compared (S72h).
+        state.mount.readings("take.mov", lambda status: status["state"] == "complete" and not status["local"])
+        # The end of a mount leaves one.
+        run("Before all of it", MOUNT=state.mount.root)
+        assert state.mount.program.wait() in (0, 18)
+    else:
+        for copy in (state.mount.spool / ".state").glob("catalog.backup.sqlite*"):
+            copy.unlink()
+    run("The catalog", SPOOL=state.mount.spool)
+    state.mount.start()
+    state.check(knows=has_copy, keeps=has_copy)
+
+
+@pytest.mark.promises("S80a", "S80b")
+def test_each_capture_is_put_back_as_it_was(every_state):
+    """From a copy of the spool in which each was in its state."""
+    state = every_state
+    spool, backup = state.mount.spool, state.folder / "backup"
+    run("rsync", SPOOL=spool, NEW=backup)
+    names = [path.name for path in (backup / "captures").iterdir()]
+    assert {"half.raw", "take.mov", "sent.raw", "soft", "delivered.txt", "pending-2.txt"} <= set(names)
+    for name in names:
+        run("One capture", BACKUP=backup, SPOOL=spool, NAME=name)
+    state.mount.start()
+    state.check()
+
+
+@pytest.mark.promises("S77k", "S77l")
+def test_a_receiver_is_restored_under_captures_in_every_state(every_state):
+    """What came after the copy is delivered again as far as the spool has it, and every other state is what it was."""
+    state = every_state
+    mount, receiver = state.mount, state.receiver
+    receiver.stop()
+    run("Moving a receiver", ROOT=receiver.root, NEW_ROOT=state.folder / "copy")
+    state.inodes = state.inodes_of("delivered.txt", "evicted.bin")
+    receiver.start()
+    mount.start()
+    mount.wait_all(interrupted=True)
+    # What is left of it here is no whole file, and goes.
+    mount.readings("take.mov", lambda status: not status["local"])
+    receiver.stop()
+    receiver.root.rename(state.folder / "lost")
+    (state.folder / "copy").rename(receiver.root)
+    receiver.start()
+    states = {name: mount.status(name)["state"] for name in ("half.raw", "cut.raw", "failed.txt", "cancelled.txt", "held.txt.part")}
+    run("Restoring a receiver", MOUNT=mount.root)
+    mount.wait_all(interrupted=True)
+    assert {name: mount.status(name)["state"] for name in states} == states
+    assert receiver.published().keys() == {
+        "sent.raw", "pending.txt", "pending-1.txt", "pending-2.txt", "pending-holes.txt", "delivered.txt", "evicted.bin", "failed.txt"}
+    assert sha256(receiver.files / "sent.raw") == state.sent
+    assert (receiver.files / "pending-holes.txt").read_bytes() == state.HOLES
+    # What lies at the receiver alone is the receiver's: its copy had it.
+    assert (receiver.files / "evicted.bin").read_bytes() == bytes(range(256)) * 4096
+
+
+@pytest.mark.promises("S79e")
+def test_what_a_disk_does_not_give_is_named_and_its_upload_is_kept(every_state, folder):
+    state = every_state
+    mount, old, new = state.mount, state.mount.spool, state.folder / "moved"
+    faults = Faults(folder)
+    faults.set(*((call, EIO, f"{old}/captures/{name}") for call in ("open", "openat") for name in ("take.mov", "pending.txt")))
+    run("Replacing a disk", SPOOL=old, NEW=new, LD_PRELOAD=faults.environment["LD_PRELOAD"], FAILING=faults.environment["FAILING"])
+    assert "take.mov" in faults.seen and not (new / "captures" / "take.mov").exists() and not (new / "captures" / "pending.txt").exists()
+    mount.spool = new
+    mount.start()
+    for name in ("take.mov", "pending.txt"):
+        wait_until(
+            lambda: [line for line in mount.program.log.splitlines() if "is no longer in the spool" in line and f"path={name}" in line],
+            lambda: f"the log names {name}: {mount.program.log}")
+    mount.wait_all(interrupted=True)
+    assert mount.stop() == 18
+    # The old disk has given them after all.
+    subprocess.run(["rsync", "-aHAXS", old / "captures" / "take.mov", old / "captures" / "pending.txt", new / "captures/"], check=True)
+    mount.start()
+    state.check()
 
 
 @pytest.mark.promises("S45f", "S80b")
@@ -228,8 +337,8 @@ def test_a_copy_of_the_catalog_takes_its_place(mount, receiver):
 class BackedUp(EveryState):
     """A backup is made while the mount runs, and half of a capture is written; what is finished is delivered after it."""
 
-    def deliver_first(self, mount):
-        super().deliver_first(mount)
+    def deliver(self, mount):
+        super().deliver(mount)
         # The end of a mount leaves copies of its databases.
         mount.stop()
         mount.start()
@@ -243,7 +352,7 @@ class BackedUp(EveryState):
 @pytest.mark.promises("S79b", "S79g", "S80a")
 def test_a_backup_of_a_running_mount_is_restored(new_mount, receiver, folder, tmpfs):
     """Regression (ID5): what was half written in the backup replaced what had been delivered since."""
-    state = BackedUp(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    state = BackedUp(new_mount, receiver, folder, tmpfs("spool-disk", DISK + SENT) / "spool")
     mount = state.mount
     state.settle()
     mount.start()
@@ -300,7 +409,7 @@ class CopiedHot(EveryState):
 @pytest.mark.parametrize("way_of_copying", ["rsync -a", "tar"])
 def test_a_hot_copy_of_a_whole_running_spool_replaces_nothing(new_mount, receiver, folder, tmpfs, way_of_copying):
     """Regression (ID5), in the way of its finding: half of a capture replaced the whole that had been delivered since."""
-    state = CopiedHot(way_of_copying, new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    state = CopiedHot(way_of_copying, new_mount, receiver, folder, tmpfs("spool-disk", DISK + SENT) / "spool")
     mount = state.mount
     state.settle()
     mount.start()
@@ -450,6 +559,20 @@ def test_an_inode_number_that_was_used_again_carries_no_number_of_a_template(new
     mount.wait_for("b.mov", "complete")
     assert (receiver.files / "001.mov").read_bytes() == b"the first capture"
     assert (receiver.files / "002.mov").read_bytes() == b"another capture"
+
+
+@pytest.mark.promises("S80a")
+def test_what_is_renamed_in_the_spool_takes_the_place_as_in_the_mount(new_mount, receiver):
+    """The older of two delivered captures, renamed over the newer one while no mount runs: a user has said which one is to have the name."""
+    mount = new_mount(receiver)
+    for name, content in (("a.mov", b"the older content"), ("b.mov", b"the newer content")):
+        (mount.root / name).write_bytes(content)
+        mount.wait_for(name, "complete")
+    assert mount.stop() == 0
+    (mount.spool / "captures" / "a.mov").rename(mount.spool / "captures" / "b.mov")
+    mount.start()
+    wait_until(lambda: (receiver.files / "b.mov").read_bytes() == b"the older content", mount.program.describe)
+    assert (receiver.files / "a.mov").read_bytes() == b"the older content", "what was published stays"
 
 
 def come_back_unknown(mount):
