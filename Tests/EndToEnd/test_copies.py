@@ -54,9 +54,11 @@ def test_a_spool_restored_from_a_backup_is_told_so_and_keeps_its_uploads(folder,
     first = identity(backup)
     # Life goes on, and then the disk is lost.
     receiver.start()
-    for _ in range(2):
+    for start in range(2):
         mount.start()
         mount.wait_for("take.bin", "complete")
+        # So that the receiver has heard of this start.
+        write(mount, f"{start}.txt")
         assert renewed(mount) is None
         assert mount.stop() == 0
     assert identity(mount.spool)["id"] == first["id"] and int(identity(mount.spool)["start"]) == int(first["start"]) + 2
