@@ -61,12 +61,12 @@ def run_quietly(command, **more):
     return done.stdout
 
 
-def wait_for_port(program, port, seconds=30):
+def wait_for_port(program, port, seconds=30, host="127.0.0.1"):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if program.process.poll() is not None:
             raise Failed(f"{program.name} ended early{program.log_tail()}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        with contextlib.suppress(OSError), socket.create_connection((host, port), 1):
             return
         time.sleep(0.02)
     raise Failed(f"{program.name} does not listen{program.log_tail()}")
@@ -84,8 +84,11 @@ class S3Server:
         self.program = Program(self.command(), work / f"{self.folder.name}.log", CREDENTIALS)
         # What it has is thrown away, and SeaweedFS would take its time.
         stack.callback(self.program.stop, signal.SIGKILL)
-        wait_for_port(self.program, self.port)
+        self.wait()
         self.make_bucket()
+
+    def wait(self):
+        wait_for_port(self.program, self.port)
 
     def fetch(self, key, path):
         run_quietly([*self.s5cmd, "cp", f"s3://{BUCKET}/{key}", path])
