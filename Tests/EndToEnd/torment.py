@@ -20,6 +20,7 @@ from promises import installed
 EXT4_IOC_SHUTDOWN, WITHOUT_LOG_FLUSH = 0x8004587D, 2
 
 FILES_MAX = 50
+TEMPORARY = ".tmp"
 # What a name that is taken gets before its extension.
 NUMBER = re.compile(r"-\d+(?=\.[^.]*$)")
 
@@ -160,7 +161,7 @@ class Writer:
         if path := self._old():
             # A name of its own each time: what an earlier death left under one is still there.
             self.count += 1
-            before, content, temporary = self.closed[path], self._content(), f".{path}.{self.count}.tmp"
+            before, content, temporary = self.closed[path], self._content(), f".{path}.{self.count}{TEMPORARY}"
             self._may_hold(path, content)
             self.in_question = {path: [before, content], temporary: [None, content]}
             self.durable.pop(path, None)
@@ -259,7 +260,10 @@ class Writer:
         """Everything that is closed is at the receiver, byte for byte, but what was cut off, which may be kept back."""
         assert kept_back <= self.cut_off, f"kept back although nothing cut it off: {sorted(kept_back - self.cut_off)}"
         for path, content in self.closed.items():
-            if path not in self.cut_off:
+            # What a death left between the close and the rename, and was lengthened since, still waits for its rename (S62a).
+            if path.endswith(TEMPORARY):
+                assert not (files / path).exists(), f"{path} was published under its temporary name"
+            elif path not in self.cut_off:
                 assert (files / path).exists(), f"{path} was not published"
                 assert any(found.read_bytes() == content for found in self._published_as(files, path)), (
                     f"{path} was published with other bytes")
