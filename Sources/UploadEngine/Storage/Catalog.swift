@@ -41,7 +41,7 @@ public final class Catalog: Sendable {
       // The journal of the one that is gone would be applied to what takes its place.
       if access(path + "-wal", F_OK) == 0 { _ = try Self.moveAside(path) }
       if Self.standIn(for: path) { state.damage = "the catalog \(quoted(path)) was missing; \(Self.standInWords)" }
-    } else if Self.isEmpty(path) {
+    } else if StateDatabase.isBare(path) {
       // To SQLite it is a new one.
       let aside = try Self.moveAside(path)
       state.damage =
@@ -344,11 +344,6 @@ extension Catalog {
   private static let standInWords =
     "its copy for backups stands in for it: what that says was delivered is read and compared, and what was delivered later "
     + "is uploaded again"
-
-  private static func isEmpty(_ path: String) -> Bool {
-    var status = stat()
-    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_size == 0
-  }
 
   static func check(_ database: DatabaseQueue) throws {
     let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }

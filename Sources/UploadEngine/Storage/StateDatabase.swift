@@ -98,6 +98,28 @@ enum StateDatabase {
     if unlink(path + "-shm") != 0, errno == EISDIR { rmdir(path + "-shm") }
   }
 
+  /// Whether there is a file of 0 bytes, or a head without a table, as a start that was killed leaves behind and some damage does: SQLite
+  /// takes both for a new database. What cannot be looked at is not bare; opening it says why.
+  static func isBare(_ path: String) -> Bool {
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return false }
+    return status.st_size == 0 || hasNoSchema(path)
+  }
+
+  /// SQLite's file format, section 1.3: a magic string, and at byte 40 how often the schema has changed. What is still in the log is not in the
+  /// file.
+  private static func hasNoSchema(_ path: String) -> Bool {
+    var log = stat()
+    guard stat(path + "-wal", &log) == 0 ? log.st_size == 0 : errno == ENOENT else { return false }
+    let descriptor = Glibc.open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    let head = [UInt8](unsafeUninitializedCapacity: 44) { buffer, count in
+      count = max(0, pread(descriptor, buffer.baseAddress, buffer.count, 0))
+    }
+    return head.count == 44 && head.starts(with: "SQLite format 3\0".utf8) && head[40...].allSatisfy { $0 == 0 }
+  }
+
   /// Without the statement and its values, which hold the names of captures; with what to do about it, where that is known.
   static func describe(_ error: any Error) -> String {
     switch error {

@@ -266,8 +266,20 @@ import Threads
     #expect(try last.loadAll() == [delivered(1)])
   }
 
+  /// A head without tables, which a start that was killed leaves: the first page as SQLite 3 writes it in WAL mode.
+  private static let bareDatabase: [UInt8] = {
+    var page = Array("SQLite format 3\u{0}".utf8) + [UInt8](repeating: 0, count: 4080)
+    // Page size 4096, WAL, the fixed payload fractions, one change, one page, its validity, an empty leaf.
+    for (offset, value) in [
+      (16, 0x10), (18, 2), (19, 2), (21, 64), (22, 32), (23, 32), (27, 1), (31, 1), (95, 1), (97, 0x2e), (98, 0x4b),
+      (99, 0x90),
+      (100, 0x0d), (105, 0x10),
+    ] as [(Int, UInt8)] { page[offset] = value }
+    return page
+  }()
+
   /// Regression (ID13): everything that had been delivered was sent again, with the copy beside it.
-  @Test(.promises("S45f"), arguments: [nil, [], Array(repeating: UInt8(7), count: 5000)])
+  @Test(.promises("S45f"), arguments: [nil, [], Array(repeating: UInt8(7), count: 5000), bareDatabase])
   func theCopyStandsIn_andWhatItSaysWasDeliveredIsToBeCompared(damage: [UInt8]?) throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1)])
