@@ -14,7 +14,7 @@ public final class CredentialMask: Sendable {
   private static let textsMax = 32
 
   /// The one that was learnt first is the first.
-  private let texts = Mutex<[String]>([])
+  private let texts = Mutex<[[UInt8]]>([])
 
   /// Knows none.
   public init() {}
@@ -27,7 +27,7 @@ public final class CredentialMask: Sendable {
       case .basic(let user, let password): [Base64.encode(Array("\(user):\(password)".utf8)), password]
       }
     texts.withLock { texts in
-      for form in forms where form.utf8.count >= Self.bytesMin {
+      for form in forms.map({ Array($0.utf8) }) where form.count >= Self.bytesMin {
         // One that is used again is as new.
         texts.removeAll { $0 == form }
         texts.append(form)
@@ -36,29 +36,48 @@ public final class CredentialMask: Sendable {
     }
   }
 
-  /// The text without them.
+  /// The text without them. Bytes are compared: what a server puts behind a credential can make its last character another one.
   public func hide(in text: String) -> String {
+    let known = texts.withLock { $0 }
+    let bytes = Array(text.utf8)
+    let mark = Array(String(PrintableText.cutMark).utf8)
+    // It is asked for each delivery, and next to no answer has any of it.
+    guard ([mark] + known).contains(where: { bytes.firstOccurrence(of: $0) != nil }) else { return text }
     // A longer one may hold a shorter one.
-    let known = texts.withLock { $0 }.sorted { $0.utf8.count > $1.utf8.count }
-    let hidden = known.reduce(text) { text, secret in
-      text.contains(secret) ? text.replacing(secret, with: Self.replacement) : text
-    }
+    let secrets = known.sorted { $0.count > $1.count }
+    let hidden = secrets.reduce(bytes) { Array($0.parts(between: $1).joined(separator: Self.replacement.utf8)) }
     // Messages hold what a server said only to a certain length, which may end within one.
-    let parts = hidden.split(separator: PrintableText.cutMark, omittingEmptySubsequences: false)
+    let parts = hidden.parts(between: mark)
     let whole =
-      parts.dropLast().map { Self.withoutBeginning(of: known, atEndOf: $0) } + parts.suffix(1).map(String.init)
-    return whole.joined(separator: String(PrintableText.cutMark))
+      parts.dropLast().map { Self.withoutBeginning(of: secrets, atEndOf: $0) } + parts.suffix(1).map { Array($0) }
+    return String(decoding: Array(whole.joined(separator: mark)), as: UTF8.self)
   }
 
   /// What was cut within a credential ends with the beginning of it.
-  private static func withoutBeginning(of secrets: [String], atEndOf text: Substring) -> String {
+  private static func withoutBeginning(of secrets: [[UInt8]], atEndOf text: ArraySlice<UInt8>) -> [UInt8] {
     for secret in secrets {
-      var beginning = secret.dropLast()
-      while beginning.utf8.count >= beginningBytesMin {
-        if text.hasSuffix(beginning) { return String(text.dropLast(beginning.count)) + replacement }
-        beginning.removeLast()
+      for count in stride(from: secret.count - 1, through: beginningBytesMin, by: -1)
+      where text.suffix(count).elementsEqual(secret.prefix(count)) {
+        return Array(text.dropLast(count)) + replacement.utf8
       }
     }
-    return String(text)
+    return Array(text)
+  }
+}
+
+extension [UInt8] {
+  /// Where some bytes begin in these, from an offset on.
+  fileprivate func firstOccurrence(of part: [UInt8], from start: Int = 0) -> Int? {
+    self[start...].indices.first { self[$0] == part.first && self[$0...].starts(with: part) }
+  }
+
+  /// What stands before, between and behind the places where `mark` is; at least one.
+  fileprivate func parts(between mark: [UInt8]) -> [ArraySlice<UInt8>] {
+    var (parts, start) = ([ArraySlice<UInt8>](), 0)
+    while let end = firstOccurrence(of: mark, from: start) {
+      parts.append(self[start..<end])
+      start = end + mark.count
+    }
+    return parts + [self[start...]]
   }
 }
