@@ -132,7 +132,11 @@ package final class PublicationIndex: Sendable {
     let known = [last].compactMap(\.self) + asked.reversed() + others.reversed() + intents.reversed()
     // What another capture has published for the path may lie under this one name for another of its paths as well.
     let isAfterOthers = known.contains { $0.fileID != claimant.file && claimant.follows($0) }
-    let elsewhere = isAfterOthers ? try captures(sharing: last?.publishedAs ?? name, with: name, ifExists) : []
+    let elsewhere =
+      isAfterOthers
+      ? try captures(
+        sharing: last?.publishedAs ?? name, with: name, unheard: LookupSet((others + intents).map(\.fileID)), ifExists)
+      : []
     let follows = { (publication: EarlierPublication) in
       claimant.follows(publication) && (publication.fileID == claimant.file || !elsewhere.contains(publication.fileID))
     }
@@ -151,20 +155,34 @@ package final class PublicationIndex: Sendable {
 
   /// The captures that have, or may have, the published name of this one's also for a path that is itself called so, or whose number it
   /// is: one of them is `a.mov` and lies at the server as `a-2.mov`, and has the path `a-2.mov` as well, or had it. A server that is asked for
-  /// what it has there already says that it has it.
+  /// what it has there already says that it has it. What was published of the `unheard` for the name may have its first number.
   private func captures(
-    sharing published: String, with name: String, _ ifExists: FileSettings.IfExists
+    sharing published: String, with name: String, unheard: LookupSet<FileID>, _ ifExists: FileSettings.IfExists
   ) throws(StorageError) -> LookupSet<FileID> {
     var captures: LookupSet<FileID> = []
-    for other in [published, NumberedName.unnumbered(published), NumberedName.second(of: name)] {
-      guard let other, !other.utf8.elementsEqual(name.utf8), mayBeKnown(Name(other.utf8)) else { continue }
-      let key = Name(other.utf8)
-      let recorded = try recorded(other, ifExists == .refuse ? .refuse : .number)
-      let (noted, open) = state.withLock { ($0.unsaved[key]?.publication, ($0.asked[key] ?? []) + $0.open(key)) }
-      // Of those of which nothing was heard it is not known under which name they lie.
-      captures.formUnion((open + recorded.intents.map(\.publication)).map(\.fileID))
-      guard let last = noted ?? recorded.last else { continue }
-      if (last.publishedAs ?? other).utf8.elementsEqual(published.utf8) { captures.insert(last.fileID) }
+    for other in [published, NumberedName.unnumbered(published)].compactMap(\.self) {
+      captures.formUnion(try self.captures(named: other, lyingAt: published, butNot: name, ifExists))
+    }
+    if !unheard.isEmpty {
+      let second = try self.captures(
+        named: NumberedName.second(of: name), lyingAt: published, butNot: name, ifExists)
+      captures.formUnion(second.filter { unheard.contains($0) })
+    }
+    return captures
+  }
+
+  /// Those that were published under another name than this one and lie there, or may: of those of which nothing was heard it is not known
+  /// under which name they lie.
+  private func captures(
+    named other: String, lyingAt published: String, butNot name: String, _ ifExists: FileSettings.IfExists
+  ) throws(StorageError) -> LookupSet<FileID> {
+    guard !other.utf8.elementsEqual(name.utf8), mayBeKnown(Name(other.utf8)) else { return [] }
+    let key = Name(other.utf8)
+    let recorded = try recorded(other, ifExists == .refuse ? .refuse : .number)
+    let (noted, open) = state.withLock { ($0.unsaved[key]?.publication, ($0.asked[key] ?? []) + $0.open(key)) }
+    var captures = LookupSet((open + recorded.intents.map(\.publication)).map(\.fileID))
+    if let last = noted ?? recorded.last, (last.publishedAs ?? other).utf8.elementsEqual(published.utf8) {
+      captures.insert(last.fileID)
     }
     return captures
   }

@@ -220,6 +220,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "comebacks", seed: 44_000_004_310,
       story: "the invariant counted an empty file that writers had made six times as tries of one"),
+    FoundSeed(
+      scenario: "templates", seed: 45_000_042_858,
+      story: "what had been published kept its name because of a request without an answer for its number"),
   ]
 
   @Test(arguments: found)

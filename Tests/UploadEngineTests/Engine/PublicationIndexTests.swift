@@ -102,6 +102,23 @@ import Testing
     }
   }
 
+  /// Regression (seed 45000043759): what had been published as `a` kept its name from what came after it at its path, because of a request
+  /// without an answer that was to publish it as `a-2`.
+  @Test(.promises("DE138a"), arguments: [false, true])
+  func whatWasHeard_givesWay_whateverElseItsCaptureMayBeCalled(isAfterAKill: Bool) throws {
+    publish(1)
+    index.begins(HTTPRequestID(2), [.init(name: "a-2", publication: Self.publication(1, at: "b"))])
+    index.recordBegun([HTTPRequestID(2)])
+    index.ended(HTTPRequestID(2), .refused(StepFailure(.transport(.cancelled), "")))
+    // Nor because of one that was to publish what comes after it (seed 45000042858).
+    begin(3, publishing: 2)
+    if isAfterAKill { try save() }
+    let claimant = PublicationIndex.Claimant(
+      FileID(high: 1, low: 2), at: [RelativePath("a")], isCalledAsItsPath: false)
+    let right = try (isAfterAKill ? afterAKill : index).right(to: "a", for: claimant, .number)
+    #expect(right.replaces.map(\.fileID) == [1, 2].map { FileID(high: 1, low: $0) })
+  }
+
   /// A capture that was `a` there, and was renamed to `a-2`, has two publications.
   @Test(.promises("DE138a")) func whatLiesThereUnderItsOwnNames_givesWayAtEachOfThem() throws {
     for name in ["a", "a-2"] {
