@@ -26,12 +26,9 @@ public enum MarkRuns {
     while let first = rest.first {
       var scalar: Unicode.Scalar? = Unicode.Scalar(first)
       if first == UInt8(ascii: "\\") {
-        let escape = rest.prefix(6)
-        let digits = escape.dropFirst(2).map { Character(Unicode.Scalar($0)) }
-        let unit =
-          escape.count == 6 && escape.dropFirst().first == UInt8(ascii: "u") ? UInt32(String(digits), radix: 16) : nil
-        scalar = unit.flatMap(Unicode.Scalar.init)
-        rest = rest.dropFirst(unit == nil ? 2 : 6)
+        let escaped = escapedScalar(at: rest)
+        scalar = escaped.scalar
+        rest = rest.dropFirst(escaped.length)
       } else if first < 0x80 {
         rest = rest.dropFirst()
       } else {
@@ -45,6 +42,20 @@ public enum MarkRuns {
       guard run <= max else { return false }
     }
     return true
+  }
+
+  /// What is written as `\uXXXX`, beyond U+FFFF as two of them (RFC 8259, section 7); nil of half of such a pair, and of other escapes.
+  private static func escapedScalar(at rest: ArraySlice<UInt8>) -> (scalar: Unicode.Scalar?, length: Int) {
+    guard let unit = escapedUnit(at: rest) else { return (nil, 2) }
+    guard UTF16.isLeadSurrogate(unit), let trail = escapedUnit(at: rest.dropFirst(6)), UTF16.isTrailSurrogate(trail)
+    else { return (Unicode.Scalar(unit), 6) }
+    return (Unicode.Scalar(0x10000 + (UInt32(unit) - 0xd800) << 10 + (UInt32(trail) - 0xdc00)), 12)
+  }
+
+  private static func escapedUnit(at rest: ArraySlice<UInt8>) -> UInt16? {
+    let escape = rest.prefix(6)
+    guard escape.count == 6, escape.starts(with: #"\u"#.utf8) else { return nil }
+    return UInt16(String(decoding: escape.dropFirst(2), as: UTF8.self), radix: 16)
   }
 
   private static func isMark(_ scalar: Unicode.Scalar) -> Bool {

@@ -79,7 +79,10 @@ import Testing
   }
 
   /// Regression: a commit whose `if_exists` was 60 KB of marks was compared with each word for a second.
-  @Test(.promises("P6"), .timeLimit(.minutes(1)), arguments: ["\u{316}\u{301}", #"\u0316\u0301"#])
+  /// Marks beyond U+FFFF that were written as escapes were not counted.
+  @Test(
+    .promises("P6"), .timeLimit(.minutes(1)),
+    arguments: ["\u{316}\u{301}", #"\u0316\u0301"#, "\u{1d165}\u{301}", #"\ud834\udd65\u0301"#])
   func manyMarksOnOneLetter_areRefusedAtOnce(marks: String) {
     func refusal(_ count: Int) -> String? {
       let text =
