@@ -160,6 +160,20 @@ import UploadEngine
     #expect(receipt.publishedAs == nil)
   }
 
+  /// Regression: what a spool had delivered whose record was lost went a second time, under a number.
+  @Test(.promises("DE26h"), arguments: ["a.mov", "b.mov"]) func whatLiesThereAlready_isNotSentAgain(name: String) throws
+  {
+    bucket.put("b.mov")
+    let first = try send(Self.sending(name, [1], nonce: 1), at: try Self.destination())
+    let again = try send(Self.sending(name, [1], nonce: 2), at: try Self.destination())
+    #expect(again.id == first.id && again.publishedAs == (name == "b.mov" ? "b-2.mov" : nil))
+    #expect(bucket.requests.allSatisfy { $0.hasPrefix("HEAD ") } && bucket.objects.count == 2)
+    // Another capture with the same bytes is another one.
+    var other = Self.sending(name, [1], nonce: 3)
+    other.fileID = FileID(high: 9, low: 9)
+    #expect(try send(other, at: try Self.destination()).publishedAs != again.publishedAs)
+  }
+
   @Test(.promises("DE37")) func aLostAnswer_isFoundUnderItsNumber() throws {
     let destination = try Self.destination()
     bucket.put("a.mov")

@@ -150,12 +150,16 @@ def test_a_kill_before_the_answer_loses_nothing(moto, new_s3_mount, content):
 def test_a_spool_that_lost_its_record_replaces_nothing(moto, new_s3_mount):
     mount = new_s3_mount(moto.url())
     deliver(mount, "a.mov", b"one")
+    # Regression: what was still in the spool went a second time, under a number.
+    deliver(mount, "kept.mov", b"kept")
     assert mount.stop() == 0
     shutil.rmtree(mount.spool / ".state")
     (mount.spool / "captures" / "a.mov").unlink()
     mount.start()
+    assert mount.wait_for("kept.mov", "complete")["published_name"] == "kept.mov"
     assert deliver(mount, "a.mov", b"two")["published_name"] == "a-2.mov"
     assert moto.object("a.mov") == b"one" and moto.object("a-2.mov") == b"two"
+    assert moto.keys() == ["a-2.mov", "a.mov", "kept.mov"]
 
 
 @pytest.mark.promises("DE26a", "DE138d")

@@ -1,5 +1,6 @@
 import ChunkProtocol
 import FileModel
+import Integrity
 import UploadEngine
 
 /// Whose a key is (spec G6): asked for with HEAD, and left to the server for the moment between.
@@ -54,7 +55,8 @@ extension S3Destination {
     let right = right(sending.right)
     let beginning = beginning(of: .object, sending.nonce)
     let claim = S3Claim(
-      nonce: sending.nonce, sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0), replaces: right.replaces)
+      nonce: sending.nonce, sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0), replaces: right.replaces,
+      content: (sending.fileID, Hex.encode(sending.proof.merkleRoot)))
     var course = S3Course(
       .object, claim, right.ifExists, search(for: sending.path, right, beginning), beginning,
       mayDropChecksum: isTrial(sending.nonce))

@@ -7,7 +7,8 @@ enum S3Standing: Equatable {
   case free
   /// Who asks may not see it, or HEAD is not known there: the condition alone decides.
   case unseen
-  /// This very upload has made the object, in an answer that never arrived.
+  /// This very upload has made the object, in an answer that never arrived, or an earlier one of the same content that the spool has
+  /// forgotten.
   case made
   /// What this spool has published there before.
   case replaceable(entityTag: String)
@@ -23,6 +24,9 @@ struct S3Claim {
   var nonce: [UInt8]
   var sizeBytes: UInt64
   var replaces: [EarlierPublication]
+  /// The capture with the Merkle root of its content, in hexadecimal, where both are known: an object that has both is this publication,
+  /// of which the spool has lost the record.
+  var content: (file: FileID, merkleRoot: String)?
 
   func standing(_ look: HTTPResponse) -> S3Standing {
     switch look.status {
@@ -33,7 +37,14 @@ struct S3Claim {
     }
     guard let tag = S3Answer(look).entityTag else { return .unanswered }
     if isMade(look) { return .made }
-    return replaces.contains { Self.isObject(look, of: $0) } ? .replaceable(entityTag: tag) : .taken
+    if replaces.contains(where: { Self.isObject(look, of: $0) }) { return .replaceable(entityTag: tag) }
+    return hasContent(look) ? .made : .taken
+  }
+
+  private func hasContent(_ look: HTTPResponse) -> Bool {
+    guard let content, look.header("content-length") == String(sizeBytes) else { return false }
+    return look.header(S3Metadata.file) == content.file.description
+      && look.header(S3Metadata.merkleRoot) == content.merkleRoot
   }
 
   /// The object of this session, with the size that is to be published.
