@@ -11,7 +11,7 @@ extension Logger {
       if let rate = receipt.meanBytesPerSecond { facts["bytes_per_second"] = "\(UInt64(rate))" }
       if let other = receipt.publishedAs {
         facts["published_as"] = "\(other)"
-        return notice("delivered under another name: its own was another capture's then", metadata: facts)
+        return notice("delivered under another name: its own was taken when that was chosen", metadata: facts)
       }
       info("delivered", metadata: facts)
     case .retrying(_, let path, let failure):

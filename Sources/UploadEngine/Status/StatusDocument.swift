@@ -160,6 +160,7 @@ extension JSONWriter {
       $0.field("id", ShownAddress.of(receipt.id))
       if let id = receipt.fileID { $0.field("file_id", id.description) }
       $0.field("name", receipt.name)
+      if let other = receipt.publishedAs { $0.field("published_as", other) }
       $0.field("size", receipt.sizeBytes)
       $0.field("merkle_root", receipt.merkleRoot)
       $0.field("chain_tip", receipt.chainTip)
