@@ -174,7 +174,8 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Bytes of a chunk, 256KiB to 32MiB (default 1MiB to 4MiB, by the link's speed).", valueName: "size"))
+      "Bytes of a chunk, 256KiB to 32MiB (default 256KiB to 1MiB at a receiver, 1MiB to 4MiB elsewhere).",
+      valueName: "size"))
   var chunkSize: String?
 
   @Option(help: ArgumentHelp("Chunk requests in flight, 1 to 12 (default 12).", valueName: "n"))

@@ -979,9 +979,9 @@ class Round:
     def play(self, count):
         acts = {
             self.write: 10, self.lengthen: 3, self.save_like_an_editor: 2, self.rename: 3, self.link: 2, self.remove: 2,
-            self.change: 2, self.write_two: 2, self.kill_writer: 1, self.die_in_a_write: 1, self.restart: 2, self.kill_receiver: 2, self.kill_archive: 1, self.publish: 3, self.cancel: 1, self.retry: 2,
-            self.deliver_again: 1, self.evict: 1, self.move: 3, self.back_up: 3, self.restore: 2, self.put_back: 2, self.clone: 1,
-            self.damage: 3, self.copy_root: 1, self.restore_root: 1}
+            self.change: 2, self.write_two: 2, self.kill_writer: 1, self.die_in_a_write: 1, self.restart: 2,
+            self.kill_receiver: 2, self.kill_archive: 1, self.publish: 3, self.cancel: 1, self.retry: 2, self.deliver_again: 1,
+            self.evict: 1, self.move: 3, self.back_up: 3, self.restore: 2, self.put_back: 2, self.clone: 1, self.damage: 3, self.copy_root: 1, self.restore_root: 1}
         if self.disk:
             acts[self.outgrow_the_disk] = 4
         for _ in range(count):

@@ -80,7 +80,7 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
   /// What there is too little of; nil for errors that are a client's own.
   private func lack(_ code: CInt) -> String? {
     switch code {
-    case EMFILE: "this process has as many files open as it may (\(descriptorsMax); ulimit -n, LimitNOFILE=)"
+    case EMFILE: "this process has as many files open as it may (\(descriptorsMax); ulimit -Hn, LimitNOFILE=)"
     case ENFILE: "this machine has as many files open as it may (fs.file-max)"
     case ENOMEM, ENOBUFS: "the system has no memory for them"
     default: nil

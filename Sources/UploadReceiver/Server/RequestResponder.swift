@@ -377,8 +377,7 @@ private enum FieldNames {
       HeaderName.ifExists, HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.contentType,
       HeaderName.contentLength, HeaderName.bundleFilesMax, HeaderName.runBytesMax, HeaderName.zeroRangesMax,
       HeaderName.chunkEncodings, HeaderName.bundleEncodings, HeaderName.instance, HeaderName.spool,
-      HeaderName.spoolKnown,
-      "Cache-Control", "Expect",
+      HeaderName.spoolKnown, "Cache-Control", "Expect",
     ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
 
   static func name(_ text: String) -> HTTPField.Name? { known[text] ?? HTTPField.Name(text) }
