@@ -56,6 +56,8 @@ private func refusal(
     #expect(configuration.tokenFile == nil)
     #expect(!configuration.allowOther)
     #expect(!configuration.allowPlainHTTP)
+    // Nothing passes the daemon unless it is asked for (FS8 to FS13).
+    #expect(configuration.passthrough == .off)
   }
 
   @Test func flag_winsOverEnvironment_winsOverFile() throws {

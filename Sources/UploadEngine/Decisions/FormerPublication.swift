@@ -118,6 +118,21 @@ extension UploadSchedule {
 }
 
 extension CatalogEntry {
-  /// Something else than what it describes lies in the spool, and it does not say what was delivered.
-  fileprivate func mayBeBehind(_ snapshot: FileSnapshot) -> Bool { !isDelivered && !describes(snapshot) }
+  /// Something else than what it describes lies in the spool, and it does not say what was delivered; or what it describes was put back, and
+  /// something else may have been published at its path since.
+  fileprivate func mayBeBehind(_ snapshot: FileSnapshot) -> Bool {
+    describes(snapshot) ? isPutBack(as: snapshot) : !isDelivered
+  }
+
+  /// It was evicted, or removed by hand, which a killed mount did not record, and is there again as another file; or the spool was moved.
+  private func isPutBack(as snapshot: FileSnapshot) -> Bool {
+    isDelivered && (state == .evicted || inode != snapshot.inode)
+  }
+
+  /// What is put back is not what the destination has: something else has been published there since which is newer.
+  func isReplaced(by former: FormerPublication, in snapshot: FileSnapshot) -> Bool {
+    guard isPutBack(as: snapshot), describes(snapshot), former.publication.fileID != id else { return false }
+    return publishedPaths.contains(former.origin.path) && former.origin.modifiedNanoseconds < .max
+      && modifiedNanoseconds < former.origin.modifiedNanoseconds
+  }
 }

@@ -527,7 +527,12 @@ extension UploadSchedule {
     var isKnownDelivered = known?.isDelivered == true
     // One that was never finished stays at none.
     file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
-    if let entry, entry.isDelivered, entry.describes(snapshot),
+    if let entry, let former, entry.isReplaced(by: former, in: snapshot), snapshot.interruption == nil,
+      file.phase != .elsewhere, publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true
+    {
+      file.snapshot.interruption = .olderThanDelivered
+      isKnownDelivered = false
+    } else if let entry, entry.isDelivered, entry.describes(snapshot),
       file.phase == .elsewhere || !entry.mayBeLeft(in: snapshot)
     {
       file.becomeDelivered(as: entry)

@@ -68,6 +68,34 @@ import Testing
     #expect(harness.schedule.isIdle)
   }
 
+  /// Regression, found by random lives: an evicted capture that was put back over a later one counted as delivered, which it was, while the
+  /// destination had the later one.
+  @Test(.promises("S80b"), arguments: [-1, 0] as [Int64], [0, 1, 2])
+  func whatWasEvictedAndIsPutBack_isHeldBesideSomethingNewer(timeDifference: Int64, way: Int) {
+    let isItsOwn = way == 1
+    // A mount that was killed has not recorded that it is gone.
+    var evicted = later(way == 2 ? .complete : .evicted, nil)
+    if way == 2 { evicted.inode += 1 }
+    evicted.modifiedNanoseconds = time + timeDifference
+    evicted.sizeBytes = 3000
+    evicted.publishedPaths = [RelativePath("a.mov")]
+    evicted.receipt = Receipt(
+      id: "r1", name: "a.mov", sizeBytes: 3000, merkleRoot: "", chainTip: "", publishedAtMilliseconds: 1)
+    var file = file
+    (file.snapshot.sizeBytes, file.snapshot.modifiedNanoseconds) = (3000, time + timeDifference)
+    var publication = former.publication
+    if isItsOwn { publication.fileID = file.id }
+    let former = FormerPublication(
+      publication: publication, origin: former.origin, name: former.name, publishedAtMilliseconds: 5)
+    var harness = ScheduleHarness(catalog: [evicted])
+    #expect(harness.schedule.mayComeAfterPublication(file.snapshot))
+    harness.apply { $0.handle(.found(file.snapshot), after: former, at: $1) }
+    harness.handle(.scanEnded)
+    let isHeld = timeDifference < 0 && !isItsOwn
+    #expect((harness.status(file.id)?.lastFailure?.code == "older-than-delivered") == isHeld)
+    #expect((harness.state(file.id) == .complete) == !isHeld && harness.sent.isEmpty)
+  }
+
   /// Regression, found by the simulation (templates, seed 20505): a capture that came to the path, and had got another name from another template,
   /// counted as delivered, under a name that the server did not have, and was evicted.
   @Test(.promises("S80f"), arguments: [nil, "a.mov", "other.mov"], [-1, 0] as [Int64])
