@@ -213,6 +213,14 @@ final class CurlTransfer {
     let sent = handle.count(CURLINFO_SIZE_UPLOAD_T)
     let total = request.body.byteCount
     guard sent < total, (200..<300).contains(head.status) else { return nil }
+    guard !head.isOfPage else {
+      var error = TransportError(
+        .answeredEarly,
+        "\(target.host) answered with a web page (\(head.status)) when it had been sent \(sent) of \(total) bytes: a captive portal, a "
+          + "login or maintenance page, or a proxy's; it is tried again, check --to and what lies between")
+      error.isOfPage = true
+      return error
+    }
     return TransportError(
       .answeredEarly,
       "\(target.host) reported success (\(head.status)) when it had been sent \(sent) of \(total) bytes; that does not count"

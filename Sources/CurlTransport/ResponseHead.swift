@@ -49,6 +49,12 @@ struct ResponseHead {
   /// The value of the first Content-Length field.
   var contentLength: Int? { headers.first { $0.name == "content-length" }.flatMap { Int($0.value) } }
 
+  /// The body is a page for people: none of the protocols answers with one.
+  var isOfPage: Bool {
+    let type = headers.first { $0.name == "content-type" }?.value.lowercased() ?? ""
+    return type.hasPrefix("text/html") || type.hasPrefix("application/xhtml")
+  }
+
   /// Nothing received yet.
   init() {}
 

@@ -183,7 +183,7 @@ private final class ChunkRace: Sendable {
     let outcome: StepOutcome =
       switch result {
       case .success(let response): exchange.destination.outcome(of: step, responses: [response])
-      case .failure(let error): .refused(StepFailure(.transport(error.kind), error.message))
+      case .failure(let error): .refused(StepFailure(error))
       }
     state.withLock { state in
       state.underWay[id] = nil

@@ -69,21 +69,23 @@ def serve(authority):
     """Makes small HTTP servers that answer HEAD with 204: serve(certificate=…, date=…) is a port."""
     servers = []
 
-    def make(certificate=None, date=None, versions=None, repeats=False):
+    def make(certificate=None, date=None, versions=None, repeats=False, page=b""):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_HEAD(self):
                 self.send_response(204)
                 self.end_headers()
 
             def do_PUT(self):
-                words = self.headers.get("Authorization", "").encode() if repeats else b""
-                self.send_response(400 if repeats else 401)
-                self.send_header("Content-Type", "text/plain")
+                words = page or (self.headers.get("Authorization", "").encode() if repeats else b"")
+                self.send_response(200 if page else 400 if repeats else 401)
+                self.send_header("Content-Type", "text/html" if page else "text/plain")
                 self.send_header("Content-Length", str(len(words)))
                 self.end_headers()
                 self.wfile.write(words)
 
             do_GET = do_POST = do_PUT
+            if page:
+                do_OPTIONS = do_PUT
 
             def date_time_string(self, timestamp=None):
                 return email.utils.formatdate(time.time() + (date or 0), usegmt=True)
@@ -417,6 +419,17 @@ def test_a_server_that_repeats_the_token(serve, authority, folder):
     diagnosis = diagnose("--to", f"form+https://127.0.0.1:{port}/", "--ca", authority.certificate, "--token-file", token)
     assert diagnosis.code == 15 and "[credential]" in diagnosis.problem()["message"]
     assert "this-is-the-token" not in diagnosis.text
+
+
+@pytest.mark.promises("DE103")
+@pytest.mark.parametrize("scheme", ["https", "form+https", "s3+https", "tus+https"])
+def test_a_login_page_in_the_servers_place(serve, authority, folder, scheme):
+    """DS19: what a captive portal answers is no answer of the destination."""
+    port = serve(certificate=authority.issue("portal"), page=b"<!doctype html><title>Guest network</title>Log in")
+    path = "bucket" if scheme == "s3+https" else ""
+    diagnosis = diagnose("--to", f"{scheme}://127.0.0.1:{port}/{path}", "--ca", authority.certificate, environment=credentials())
+    problem = diagnosis.problem()
+    assert diagnosis.code != 0 and "“Guest network”" in problem["message"] and "a captive portal" in problem["message"], problem
 
 
 def test_a_token_file_that_is_missing(receiver, folder):

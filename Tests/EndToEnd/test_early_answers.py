@@ -65,6 +65,28 @@ def test_a_success_before_the_body_was_read_delivers_nothing(new_liar, new_mount
     check(mount, early, kind.size, lambda name: server.published.get(name))
 
 
+@pytest.mark.promises("DE103")
+@pytest.mark.parametrize("name", ["tus PATCH", "draft POST", "S3 PUT", "form POST"])
+def test_a_page_before_the_body_was_read_ends_no_file(new_liar, new_mount, name):
+    """Regression (DS19): a login page that came before the body counted as the destination's own success, of which ten end a file."""
+    kind, pages = KINDS[name], 0
+
+    def answer(handler, *_):
+        nonlocal pages
+        if handler.command != kind.method or pages == 12:
+            return None
+        pages += 1
+        return 200, {"Content-Type": "text/html"}, b"<!doctype html><title>Guest network</title>Log in"
+
+    server = new_liar(kind.protocol, None, early=EarlyAnswers(answer), extensions=kind.extensions)
+    to, options = server.options
+    environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+    mount = new_mount(None, *options, *OPTIONS, "--expert", "retry-delay-max=1s", to=to, environment=environment)
+    content = write_random(mount.root / "victim-closes.mov", kind.size).read_bytes()
+    mount.wait_for("victim-closes.mov", "complete", timeout=120)
+    assert pages == 12 and server.published.get("victim-closes.mov") == content
+
+
 @pytest.mark.parametrize("ending", Http2Front.ENDINGS)
 @pytest.mark.parametrize("name", ["tus PATCH", "tus POST", "draft POST", "S3 PUT", "S3 UploadPart", "form POST"])
 def test_a_stream_of_http_2_that_ends_before_its_body_was_read_delivers_nothing(new_liar, new_mount, authority, name, ending):

@@ -134,7 +134,7 @@ public struct FormDestination: Destination {
   /// Whether the server may have the file depends on how much of the request was sent.
   public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
     guard case .sendWholeFile = step, error.mayHaveArrived, error.kind != .stopped else {
-      return .refused(StepFailure(.transport(error.kind), error.message))
+      return .refused(StepFailure(error))
     }
     let what = "All of the file was sent and no answer came: \(error.message). The server may have it"
     switch options.unclear {

@@ -104,7 +104,7 @@ public struct ResumableDestination: Destination {
 
   /// An upload whose address is known can be asked. Of a small file that went in one request nobody knows it.
   public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
-    let failure = StepFailure(.transport(error.kind), error.message)
+    let failure = StepFailure(error)
     guard case .sendWholeFile(let sending) = step, error.mayHaveArrived, error.kind != .stopped,
       let features = memory.attempt(at: SmallFile(sending))?.features, !isCareful(sending, features),
       memory.upload(of: SmallFile(sending)) == nil

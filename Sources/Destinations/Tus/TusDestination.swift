@@ -135,7 +135,7 @@ public struct TusDestination: Destination {
   /// Whether a server may have the file depends on what was asked of it last.
   public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
     guard error.mayHaveArrived, error.kind != .stopped, mayComplete(step) else {
-      return .refused(StepFailure(.transport(error.kind), error.message))
+      return .refused(StepFailure(error))
     }
     return .refused(unclear(StepFailure(.transport(error.kind), "no answer came: \(error.message)")))
   }

@@ -86,7 +86,7 @@ extension Destination {
 
   /// It can be tried again.
   public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
-    .refused(StepFailure(.transport(error.kind), error.message))
+    .refused(StepFailure(error))
   }
 
   /// Nothing beyond the abilities.

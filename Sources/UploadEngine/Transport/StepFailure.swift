@@ -72,6 +72,11 @@ public struct StepFailure: Error, Hashable, Sendable {
     self.retryAfter = retryAfter
   }
 
+  /// What a request that was lost means. A page in the server's place is no word of the destination: it is waited out, and ends no file.
+  public init(_ error: TransportError) {
+    self.init(error.isOfPage ? .serverError : .transport(error.kind), error.message)
+  }
+
   /// The same, of an answer that calls it done.
   public func followingSuccess() -> StepFailure {
     var failure = self

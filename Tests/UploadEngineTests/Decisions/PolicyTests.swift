@@ -92,6 +92,10 @@ import Testing
     #expect(policy.verdict(on: .sessionGone, attempts: 1) == .startNewSession)
     #expect(policy.verdict(on: .sessionDamaged, attempts: 1) == .startNewSession)
     #expect(policy.verdict(on: .notReplaceable, attempts: 1) == .startNewSession)
+    var page = TransportError(.answeredEarly, "")
+    #expect(StepFailure(page).kind.canEndFile)
+    page.isOfPage = true
+    #expect(!StepFailure(page).kind.canEndFile, "DE103")
     #expect(policy.verdict(on: .nameTaken, attempts: 1) == .startNewSession && StepFailure.Kind.nameTaken.canEndFile)
   }
 }
