@@ -478,6 +478,16 @@ enum TusFixture {
     #expect(other.failure?.kind == .sessionGone)
   }
 
+  /// DS15: offsets that are no number, or none that a file has. (2^64 - 1: ``nonsense_neverTraps(session:)``.)
+  @Test(arguments: ["", "-1", "1.5", "abc", "0x10", "５", "99999999999999999999", "9223372036854775807"])
+  func anOffsetThatIsNone_isNotBelieved(value: String) throws {
+    let answer = Fixture.answer(200, headers: [HTTPHeader("upload-offset", value), HTTPHeader("upload-length", "20")])
+    let (_, held) = TusFixture.run(TusFixture.query(one), try TusFixture.destination(), [plain, answer])
+    #expect(held.failure != nil)
+    let (_, committed) = TusFixture.run(TusFixture.commit(["20"], session: one, size: 20), try opened(), [answer])
+    #expect(committed.failure != nil)
+  }
+
   @Test(.promises("DE54")) func commitOfOneUpload_seesThatItIsAllThere() throws {
     let step = TusFixture.commit(["20"], session: one, size: 20)
     let (requests, outcome) = TusFixture.run(

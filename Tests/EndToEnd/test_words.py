@@ -285,4 +285,11 @@ def test_s77_what_a_server_has_lost_is_delivered_again(new_receiver, new_mount):
     assert mount.tool("retry", "--delivered", "--all").returncode == 0
     mount.wait_all()
     assert set(receiver.published()) == {"a.mov", "b.mov", "c.txt"}
+    # One file, by the command and by the word, and nothing beside it.
+    for name in ("a.mov", "b.mov", "c.txt"):
+        (receiver.files / name).unlink()
+    assert mount.tool("retry", "--delivered", "b.mov").returncode == 0
+    (mount.root / "status" / "c.txt.json").write_text("resend\n")
+    mount.wait_all()
+    assert set(receiver.published()) == {"b.mov", "c.txt"}
     assert mount.tool("retry").returncode == 64

@@ -9,7 +9,8 @@ import Testing
   @Test(
     .promises("S77a", "S77b"),
     arguments: [
-      ("retry", FileOrder(.retry)), ("cancel\n", FileOrder(.cancel)), ("\t publish \r\n", FileOrder(.publish)),
+      ("retry", FileOrder(.retry)), ("resend", FileOrder(.resend)), ("cancel\n", FileOrder(.cancel)),
+      ("\t publish \r\n", FileOrder(.publish)),
       ("retry main\n", FileOrder(.retry, destination: .main)), ("", nil), ("\n", nil), ("Retry", nil),
       ("retry\nretry\n", nil), ("retry a b", nil), ("retry A", nil), ("delete", nil), ("retry\u{0}", nil),
       (String(repeating: " ", count: 300) + "retry", nil),
