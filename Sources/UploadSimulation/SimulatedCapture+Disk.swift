@@ -244,13 +244,24 @@ extension SimulatedCapture {
   func forgetRefused(of file: File) {
     // What the kernel keeps outlives the daemon, and is lost with the power.
     guard !world.scenario.losesSpool else { return }
+    if file.fate.interruption == .notOnDisk, let unseen = file.lostUnseen.take(),
+      unseen.modifiedNanoseconds == file.modifiedNanoseconds
+    {
+      // What was taken for the content by the daemon before is known by now as what is left of it.
+      leave(file.bytes, of: file)
+      file.closed = unseen.bytes
+    }
     writeBack(file)
     guard file.pages.isRefused || file.pages.isWrong else { return }
     if world.oracles.allSatisfy({ !$0.haveReceipt(file.bytes) }) {
       let before = file.bytes
       loseRefused(file)
       // Its label says that the disk had not taken it: this is what is left of it, as after a power cut, and the receiver may have it all.
-      if file.bytes != before, file.fate.interruption == .notOnDisk { leave(file.bytes, of: file) }
+      if file.bytes != before, file.fate.interruption == .notOnDisk {
+        leave(file.bytes, of: file)
+      } else if file.bytes != before {
+        file.lostUnseen = (before, file.modifiedNanoseconds)
+      }
     }
     file.pages.begin(with: file.bytes)
   }

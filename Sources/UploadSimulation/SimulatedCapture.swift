@@ -44,6 +44,8 @@ final class SimulatedCapture {
     var closed: [UInt8]?
     /// What had been closed before that, and when it was changed: a backup has it.
     var former: (bytes: [UInt8], modifiedNanoseconds: Int64)?
+    /// What its disk had lost when a daemon died that had not heard of it, and of when it was.
+    var lostUnseen: (bytes: [UInt8], modifiedNanoseconds: Int64)?
     fileprivate var closedNanoseconds: Int64 = 0
     /// When the content was changed in whose place an older one is put back.
     fileprivate var latestNanoseconds: Int64 = 0

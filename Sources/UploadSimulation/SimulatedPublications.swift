@@ -14,6 +14,8 @@ final class SimulatedPublications {
   private let replaces: Bool
   /// Of these nothing was heard, or that they were refused.
   private var sent: [PublicationIndex.Sent] = []
+  /// What was heard of these the record does not have yet: a start after a kill has not heard it.
+  private var unsaved: [PublicationIndex.Sent] = []
 
   /// Where the destination lies, nothing of it is known.
   init(_ world: World, isLiedTo: Bool, replaces: Bool, destination: @escaping () -> any Destination) {
@@ -36,7 +38,11 @@ final class SimulatedPublications {
     }
   }
 
-  func die() { index = nil }
+  func die() {
+    index = nil
+    sent += unsaved
+    unsaved = []
+  }
 
   /// The spool's state is gone: from now on what was published before is another one's.
   func lose() {
@@ -95,7 +101,11 @@ final class SimulatedPublications {
   private func heard(_ outcome: StepOutcome) {
     switch outcome {
     case .published(let receipt):
-      sent.removeAll { $0.name == receipt.name && $0.publication.fileID == receipt.fileID }
+      let isOfIt = { (sent: PublicationIndex.Sent) in
+        sent.name == receipt.name && sent.publication.fileID == receipt.fileID
+      }
+      unsaved += sent.filter(isOfIt)
+      sent.removeAll(where: isOfIt)
     case .each(let outcomes): for outcome in outcomes { heard(outcome) }
     default: break
     }
@@ -106,6 +116,7 @@ final class SimulatedPublications {
     guard let index, let catalog else { return }
     do throws(StorageError) {
       try index.save(in: catalog)
+      unsaved = []
     } catch {
       world.fail(.owners, "the record of publications cannot be written: \(error.message)")
     }

@@ -223,6 +223,12 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "templates", seed: 45_000_042_858,
       story: "what had been published kept its name because of a request without an answer for its number"),
+    FoundSeed(
+      scenario: "templates", seed: 47_000_001_356,
+      story: "the oracle did not know that a killed client has not heard what it had not recorded"),
+    FoundSeed(
+      scenario: "unread-records", seed: 47_000_021_289,
+      story: "the oracle took what a disk had lost unseen for what was closed, and the server had that"),
   ]
 
   @Test(arguments: found)
