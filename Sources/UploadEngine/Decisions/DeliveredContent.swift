@@ -24,7 +24,7 @@ struct DeliveredContent: Hashable, Sendable {
 
 extension Interruption {
   /// Zeros, or a part of what was closed, may be all that a disk has left of it.
-  fileprivate var mayBeRemains: Bool {
+  var mayBeRemains: Bool {
     switch self {
     case .notOnDisk, .lostInWriteBack, .unproven: true
     case .writeRefused, .writeFailed, .changeRefused, .writerKilled, .mountDied, .changedInSpool, .olderThanDelivered,

@@ -222,6 +222,8 @@ struct FileUpload: Sendable {
   static let partsAtServerCode = "parts-at-server"
   /// The `code` in the catalog of a file that is to be published as it is.
   static let publishedAsIsCode = "published-as-is"
+  /// Behind the code of such a wish: it was said of what a disk had left, or may have. A wish of before a power cut is not of that.
+  static let ofRemainsSuffix = "-of-remains"
   /// The same, under the temporary name that it has.
   static let publishedAsNamedCode = "published-as-named"
 

@@ -827,10 +827,15 @@ extension CatalogEntry {
       && sizeBytes == snapshot.sizeBytes
   }
 
-  /// What somebody wanted of this content before the restart.
+  /// What somebody wanted of this content before the restart. What a power cut has left since is not what that was said of.
   fileprivate func wish(for snapshot: FileSnapshot) -> FileUpload.Wish? {
-    guard describes(snapshot) else { return nil }
-    switch failureCode {
+    guard describes(snapshot), var code = failureCode else { return nil }
+    if code.hasSuffix(FileUpload.ofRemainsSuffix) {
+      code.removeLast(FileUpload.ofRemainsSuffix.count)
+    } else if snapshot.mayBeRemains {
+      return nil
+    }
+    switch code {
     case FileUpload.publishedAsIsCode: return .asIs
     case FileUpload.publishedAsNamedCode: return snapshot.names.contains(path) ? .named(path) : .asIs
     default: return nil

@@ -162,7 +162,8 @@ extension UploadSchedule {
     guard let wish = file.progress.wish, file.lastFailure?.code != FileUpload.unclearAfterCrash.code else { return nil }
     switch file.phase {
     case .writing, .ready, .waiting, .failed:
-      return wish == .named(file.path) ? FileUpload.publishedAsNamedCode : FileUpload.publishedAsIsCode
+      let code = wish == .named(file.path) ? FileUpload.publishedAsNamedCode : FileUpload.publishedAsIsCode
+      return file.progress.acceptedInterruption?.mayBeRemains == true ? code + FileUpload.ofRemainsSuffix : code
     case .held, .ignored, .elsewhere, .interrupted, .finishing, .complete, .cancelled, .removed: return nil
     }
   }

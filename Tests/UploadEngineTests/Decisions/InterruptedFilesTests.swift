@@ -42,6 +42,28 @@ import Testing
     #expect(harness.schedule.takeSpoolOrders() == [accepted], "its mark in the spool has to go")
   }
 
+  /// Regression, found by the simulation (spool-power, seed 48100014189): what a power cut had left took the place of what had been published.
+  @Test(.promises("S77g"), arguments: all + [.notOnDisk]) func aWordOfBeforeAPowerCut_isNotOfWhatThatHasLeft(
+    why: Interruption
+  ) throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    let file = Self.file(why)
+    harness.write(file)
+    harness.apply { $0.publish(file.id, at: $1) }
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    for found in [why, .notOnDisk] {
+      var left = file
+      (left.snapshot.interruption, left.snapshot.epoch) = (found, 0)
+      var next = try Self.harness(catalog: [entry])
+      next.handle(.found(left.snapshot))
+      next.handle(.scanEnded)
+      next.succeed()
+      #expect(next.state(file.id) == (found == why ? .complete : .interrupted))
+      if found != why { #expect(next.sent.isEmpty && next.reads.isEmpty) }
+    }
+  }
+
   /// Regression, found by the simulation (waiting, seed 3100288648): the spool hears within a second that somebody wants the file as it
   /// is. What it said before that made the file an interrupted one again, and it stayed so.
   @Test(arguments: all) func whatIsWantedAsItIs_staysSo_whateverTheSpoolSaysOfItMeanwhile(why: Interruption) throws {
