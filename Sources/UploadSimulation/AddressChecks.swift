@@ -14,6 +14,11 @@ struct AddressChecks {
     return better.map { "a request goes to address \(endpoint.index), which failed, and not to \($0.index)" }
   }
 
+  /// Of none is it known how it is.
+  mutating func forget() {
+    for endpoint in latest.sorted().map(\.key) { latest[endpoint] = .unclear }
+  }
+
   /// Any answer is one; what the client cancelled may have been given up by a watchdog or not be wanted any more.
   mutating func ended(_ endpoint: EndpointID, _ outcome: StepOutcome) {
     if case .each(let outcomes) = outcome, outcomes.contains(where: { if case .refused = $0 { true } else { false } }) {

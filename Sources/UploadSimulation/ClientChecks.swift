@@ -60,6 +60,9 @@ final class ClientChecks {
     }
   }
 
+  /// After a sleep nothing of before says how an address is now.
+  func awoke() { addresses.forget() }
+
   func decided(_ order: RequestOrder) {
     if let wrong = addresses.chosen(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
   }

@@ -396,7 +396,8 @@ final class SimulatedClient: CopyHolder {
     case .lookAtProgress: lookAtProgress()
     case .showStatus(let id): waits?.tell(id, self)
     case .showSummary: waits?.tellAll(self)
-    case .showNames, .hide, .resizeBuffers, .askForLimits, .renewConnections: break
+    case .renewConnections: checks.awoke()
+    case .showNames, .hide, .resizeBuffers, .askForLimits: break
     case .report(let report): note(report)
     }
   }

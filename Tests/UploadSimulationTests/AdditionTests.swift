@@ -20,6 +20,13 @@ import Testing
     #expect(violation == nil)
   }
 
+  /// Regression (invariant): what an address had answered before three days of sleep was held against it.
+  @Test func addressThatFailedBeforeASleep_isNoWrongChoice() throws {
+    let simulation = Simulation(seed: 48_100_024_195, scenario: Self.scenario)
+    let violation = try simulation.run().violation
+    #expect(violation == nil)
+  }
+
   @Test func eachIsDrawn_andSeedsThatFoundSomethingAreWhatTheyWere() {
     let drawn = (1..<200).flatMap { Self.scenario.added(by: $0) }
     for addition in Addition.allCases { #expect(drawn.contains(addition), "\(addition.word)") }

@@ -227,9 +227,6 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "templates", seed: 47_000_001_356,
       story: "the oracle did not know that a killed client has not heard what it had not recorded"),
     FoundSeed(
-      scenario: "everything", seed: 48_100_024_195,
-      story: "the invariant held against an address what it had answered three days of sleep ago"),
-    FoundSeed(
       scenario: "spool-power", seed: 48_100_014_189,
       story: "what a power cut had left took the place of what had been published by its user's word before it"),
     FoundSeed(
