@@ -85,7 +85,8 @@ class Capture:
 
     def forget_word(self):
         """The catalog that knew what its user had said is lost, or an older one."""
-        if self.was_held_as and not self.is_delivered:
+        # Also of what was delivered so: its file still says how it came to be.
+        if self.was_held_as:
             self.expect_hold(self.was_held_as, "unproven")
 
     @property

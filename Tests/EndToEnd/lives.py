@@ -735,6 +735,9 @@ class Round:
         machine.known.cover(path)
         if old.content is capture.content:
             capture.is_copied = True
+            if capture.is_covered:
+                # Something newer may have been published there since it was evicted (S80b).
+                capture.expect_hold("older-than-delivered")
         else:
             machine.captures[path] = Capture(old.content, holds={"older-than-delivered"}, is_held=not is_newer, file=old.file)
             if is_newer:
