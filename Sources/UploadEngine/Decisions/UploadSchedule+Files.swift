@@ -827,7 +827,7 @@ extension CatalogEntry {
       && sizeBytes == snapshot.sizeBytes
   }
 
-  /// What somebody wanted of this content before the restart. What a power cut has left since is not what that was said of.
+  /// What a user wanted of this content before the restart. The wish is not of what a power cut has left since.
   fileprivate func wish(for snapshot: FileSnapshot) -> FileUpload.Wish? {
     guard describes(snapshot), var code = failureCode else { return nil }
     if code.hasSuffix(FileUpload.ofRemainsSuffix) {

@@ -56,17 +56,22 @@ import Testing
       $0.isOpenSession
     }
     for _ in 0..<40 {
-      while let order = harness.reads.first {
-        harness.reads.removeFirst()
-        harness.apply {
-          $0.chunkRead(
-            order.id, result: .success(ScheduleHarness.digest(order)), savedBytes: 500, encoding: .zstd(.none), at: $1)
-        }
-      }
-      harness.advance(by: .milliseconds(300))
-      harness.answer(.chunkStored) { $0.isChunk }
+      readAndStore(&harness)
     }
     return harness
+  }
+
+  /// Chunks are read, of which half is saved; those that are in flight are stored a moment later.
+  private static func readAndStore(_ harness: inout ScheduleHarness) {
+    while let order = harness.reads.first {
+      harness.reads.removeFirst()
+      harness.apply {
+        $0.chunkRead(
+          order.id, result: .success(ScheduleHarness.digest(order)), savedBytes: 500, encoding: .zstd(.none), at: $1)
+      }
+    }
+    harness.advance(by: .milliseconds(300))
+    harness.answer(.chunkStored) { $0.isChunk }
   }
 
   @Test func lineIsMeasuredInTheBytesThatAreSent() throws {
@@ -112,15 +117,7 @@ import Testing
     harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil, encodings: Self.all)) {
       $0.isOpenSession
     }
-    while let order = harness.reads.first {
-      harness.reads.removeFirst()
-      harness.apply {
-        $0.chunkRead(
-          order.id, result: .success(ScheduleHarness.digest(order)), savedBytes: 500, encoding: .zstd(.none), at: $1)
-      }
-    }
-    harness.advance(by: .milliseconds(300))
-    harness.answer(.chunkStored) { $0.isChunk }
+    Self.readAndStore(&harness)
     let commit = try #require(harness.sent.first { $0.order.isCommit }?.order)
     #expect(harness.sent.contains { $0.order.isChunk })
     harness.answer(ScheduleHarness.success(of: commit)) { $0.isCommit }

@@ -280,6 +280,22 @@ import Testing
   /// What a restored receiver has in the place of a part that was given up: nothing, or what the part was before it was written again.
   enum Restored: Sendable, CaseIterable { case without, older }
 
+  /// The server is asked, and again after a retry: each time the file fails, and nothing is published, begun or ended.
+  private func askTwice(
+    _ harness: inout ScheduleHarness, _ file: ImaginaryFile, _ restored: Restored, _ start: Comment
+  ) throws {
+    for _ in 1...2 {
+      let asked = answer(&harness, file) {
+        $0[2] = restored == .older ? ScheduleHarness.digest(file: file.id, epoch: 9, offset: 2000).sha256 : nil
+      }
+      #expect(asked, start)
+      let status = try #require(harness.status(file.id))
+      #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
+      #expect(harness.commits.isEmpty && !harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
+      harness.apply { $0.retry(file.id, at: $1) }
+    }
+  }
+
   @Test(
     "Regression: a server that was restored from an older copy was not asked again at a retry, and at the second start its older part was taken for the file's",
     .promises("S72c", "S72e", "S72i"), arguments: Restored.allCases)
@@ -293,17 +309,8 @@ import Testing
       harness = ScheduleHarness(limits: Self.limits, records: [record], owner: Self.here)
       harness.handle(file.found)
       harness.handle(.scanEnded)
-      for attempt in 1...2 {
-        let asked = answer(&harness, file) {
-          $0[2] = restored == .older ? ScheduleHarness.digest(file: file.id, epoch: 9, offset: 2000).sha256 : nil
-        }
-        #expect(asked, "start \(start), try \(attempt)")
-        let status = try #require(harness.status(file.id))
-        #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
-        #expect(harness.commits.isEmpty && !harness.others.contains(.removeResume(file.id)))
-        #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
-        harness.apply { $0.retry(file.id, at: $1) }
-      }
+      try askTwice(&harness, file, restored, "start \(start)")
+      #expect(!harness.others.contains(.removeResume(file.id)))
       record = try #require(harness.schedule.resumeSnapshot(of: file.id, since: nil)?.record)
     }
     // The right copy of the server is restored.
@@ -333,16 +340,7 @@ import Testing
       harness = ScheduleHarness(limits: Self.limits, records: records, owner: Self.here)
       harness.handle(file.found)
       harness.handle(.scanEnded)
-      for attempt in 1...2 {
-        let asked = answer(&harness, file) {
-          $0[2] = restored == .older ? ScheduleHarness.digest(file: file.id, epoch: 9, offset: 2000).sha256 : nil
-        }
-        #expect(asked, "start \(start), try \(attempt)")
-        let status = try #require(harness.status(file.id))
-        #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
-        #expect(harness.commits.isEmpty && !harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
-        harness.apply { $0.retry(file.id, at: $1) }
-      }
+      try askTwice(&harness, file, restored, "start \(start)")
       records = harness.schedule.resumeSnapshot(of: file.id, since: nil).map { [$0.record] } ?? []
     }
     // The right copy of the server is restored.
