@@ -1,5 +1,6 @@
 import Integrity
 import Synchronization
+import UploadEngine
 
 /// Knows the credentials that are used, and takes them out of what a server says: some repeat what they were sent, and messages,
 /// receipts and the log are read by others.

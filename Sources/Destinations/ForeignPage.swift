@@ -29,17 +29,6 @@ extension HTTPResponse {
   private var hasMarkOfUploads: Bool {
     ["tus-resumable", "upload-offset", "upload-complete"].contains { header($0) != nil }
   }
-
-  /// What it is called.
-  fileprivate var pageTitle: String? {
-    let bytes = Array(body.prefix(4096))
-    let lowered = bytes.map { (0x41...0x5a).contains($0) ? $0 + 0x20 : $0 }
-    guard let begin = lowered.firstRange(of: Array("<title>".utf8))?.upperBound,
-      let end = lowered[begin...].firstRange(of: Array("</title>".utf8))?.lowerBound
-    else { return nil }
-    let title = String(decoding: bytes[begin..<end], as: UTF8.self).split { $0.isWhitespace }.joined(separator: " ")
-    return title.isEmpty ? nil : PrintableText.beginning(of: title)
-  }
 }
 
 extension StepFailure {
@@ -54,7 +43,7 @@ extension StepFailure {
 
   /// Who answers with a page.
   static func whatAnswered(_ response: HTTPResponse, at address: String) -> String {
-    let title = response.pageTitle.map { " (“\($0)”)" } ?? ""
+    let title = PageTitle.beginning(of: response.body).map { " (“\($0)”)" } ?? ""
     return
       "A web page\(title) came with status \(response.status) in the place of an answer of \(address): a captive portal, a "
       + "login or maintenance page, or a proxy's"

@@ -382,6 +382,21 @@ struct CurlTransportTests {
     }
   }
 
+  /// Regression: whether the person read which portal it was hung on who was faster.
+  @Test("A page before the body was sent says what it is called")
+  func earlyPage() async throws {
+    try await withServer { server, transport in
+      var request = HTTPRequest(.put, try server.url("/page-early"), body: .pinned(TestBody(count: 32 << 20)))
+      request.asksBeforeBody = true
+      guard case .failure(let error) = await transport.send(request) else {
+        Issue.record("the page counts as an answer")
+        return
+      }
+      #expect(error.kind == .answeredEarly && error.isOfPage)
+      #expect(error.message.contains("a web page “Guest network” (200)"), "\(error)")
+    }
+  }
+
   @Test("A success before the body was sent is none, where the server then stays and reads no more")
   func earlySuccessOfAServerThatStays() async throws {
     try await withServer { server, transport in

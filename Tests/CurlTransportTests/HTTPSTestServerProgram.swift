@@ -127,6 +127,10 @@ let httpsTestServerProgram = #"""
               with state:
                   state.wait_for(lambda: released)
               return False
+          elif path == "/page-early":
+              self.send(200, b"<title>Guest\nnetwork</title>", ["Content-Type: text/html"])
+              self.wait_for_client_to_leave()
+              return False
           elif path == "/already-held":
               self.send(200, b"held")
               self.read_body()
