@@ -106,7 +106,8 @@ final class ClientChecks {
         world.fail(.singlePublication, "two commits of session \(mine.session.id) are under way")
       default: break
       }
-      if let mine = order.chunks, let others = other.chunks, mine.session.id == others.session.id,
+      // One that lies may give two files the same session.
+      if let mine = order.chunks, let others = other.chunks, mine.session == others.session,
         let both = mine.chunks.first(where: { chunk in others.chunks.contains { $0.index == chunk.index } })
       {
         world.fail(.singleChunk, "two requests for chunk \(both.index) of \(mine.session.id) are under way")

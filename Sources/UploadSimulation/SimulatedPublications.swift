@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import UploadEngine
 
 /// What a client has published under which names, and may have: the real record of it, which outlives the process. What is about to
@@ -16,6 +17,14 @@ final class SimulatedPublications {
   private var sent: [PublicationIndex.Sent] = []
   /// What was heard of these the record does not have yet: a start after a kill has not heard it.
   private var unsaved: [PublicationIndex.Sent] = []
+  /// Numbers that captures may have had when the right to them was asked for.
+  private var withheld: LookupSet<Withheld> = []
+
+  private struct Withheld: Hashable {
+    var name: String
+    var holder: FileID
+    var claimant: FileID
+  }
 
   /// Where the destination lies, nothing of it is known.
   init(_ world: World, isLiedTo: Bool, replaces: Bool, destination: @escaping () -> any Destination) {
@@ -56,8 +65,10 @@ final class SimulatedPublications {
     guard let index, let usual = destination().abilities.ifExists else { return nil }
     let ifExists = replaces || world.bug == .replaceOthers ? .replace : usual
     let claimant = PublicationIndex.Claimant(file, at: path, called: name, names)
+    let published = destination().publishedName(for: name)
+    withhold(published, from: file)
     do throws(StorageError) {
-      return try index.right(to: destination().publishedName(for: name), for: claimant, ifExists)
+      return try index.right(to: published, for: claimant, ifExists)
     } catch {
       world.fail(.owners, "the record of publications cannot be read: \(error.message)")
       return nil
@@ -86,11 +97,18 @@ final class SimulatedPublications {
     if world.bug != .forgetIntents { index?.recordBegun([request]) }
   }
 
-  /// Nothing was heard of a request that was to publish the capture under the name whose number this is: it is not known which of both
-  /// the capture has, and a name that it may have is given to no other one.
-  func mayHaveNumber(_ name: String, _ file: FileID) -> Bool {
-    guard let unnumbered = NumberedName.unnumbered(name) else { return false }
-    return sent.contains { $0.name == unnumbered && $0.publication.fileID == file }
+  /// Nothing has been heard of a request that is to publish a capture under the name whose number this is: it is not known which of both
+  /// the capture has, and a name that it may have is given to no other one. The choice is judged as of when it is made.
+  private func withhold(_ name: String, from claimant: FileID) {
+    guard let unnumbered = NumberedName.unnumbered(name) else { return }
+    for sent in sent where sent.name == unnumbered {
+      withheld.insert(Withheld(name: name, holder: sent.publication.fileID, claimant: claimant))
+    }
+  }
+
+  /// The holder may have had the number when the claimant's right to it was asked for.
+  func mayHaveHadNumber(_ name: String, _ holder: FileID, claimedBy claimant: FileID) -> Bool {
+    withheld.contains(Withheld(name: name, holder: holder, claimant: claimant))
   }
 
   func ended(_ request: HTTPRequestID, _ outcome: StepOutcome) {

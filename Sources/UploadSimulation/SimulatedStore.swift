@@ -469,14 +469,17 @@ final class SimulatedStore {
     case .yes, .taken: return
     case .ifContent(let claims, _) where claims.contains(where: { isContent(node.bytes, of: $0) }): return
     case .no(let words), .ifContent(_, let words):
-      if mayHaveNumber(publication.receipt.name, mark) { return }
+      if mayHaveHadNumber(publication, mark) { return }
       world.fail(.owners, "\(publication.receipt.name) gets a number: \(words)")
     }
   }
 
-  private func mayHaveNumber(_ name: String, _ mark: PublicationMark) -> Bool {
-    guard let file = FileID(mark.fileID) else { return false }
-    return world.publicationRecords.contains { $0.mayHaveNumber(name, file) }
+  private func mayHaveHadNumber(_ publication: Publication, _ mark: PublicationMark) -> Bool {
+    guard let holder = FileID(mark.fileID), let claimant = PublicationMark(publication).flatMap({ FileID($0.fileID) })
+    else { return false }
+    return world.publicationRecords.contains {
+      $0.mayHaveHadNumber(publication.receipt.name, holder, claimedBy: claimant)
+    }
   }
 
   /// No other machine is there to have the name. Had one, its capture would not give way.
