@@ -639,11 +639,13 @@ extension UploadSchedule {
   }
 
   /// The session of an earlier run may have published the content that is found, unless the catalog knows of a change after it: neither
-  /// the file nor the record need be as new as that.
+  /// the file nor the record need be as new as that. After a power cut nor is the catalog, unless it knows what was closed, and what the
+  /// session has published may have been replaced since.
   private func noteTried(_ file: inout FileUpload, by entry: CatalogEntry?) {
     guard let session = file.session else { return }
     let isSettled = entry.map { $0.doubt == nil && $0.describes(file.snapshot) } ?? false
-    let isOfContent = isSettled || entry?.session.map { $0 == session.id } ?? true
+    let isKnown = !file.snapshot.mayBeRemains || file.progress.seal != nil
+    let isOfContent = isKnown && (isSettled || entry?.session.map { $0 == session.id } ?? true)
     let epoch = file.snapshot.epoch
     file.session?.tried = isOfContent ? .content(epoch) : .earlier
     if isOfContent { file.progress.committedEpoch = epoch }

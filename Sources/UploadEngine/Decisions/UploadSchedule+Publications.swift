@@ -150,7 +150,7 @@ extension UploadSchedule {
   mutating func publishedOtherwise(_ id: FileID, as receipt: Receipt, at now: Moment) {
     guard var file = files[id] else { return }
     guard file.mustKeepSession else {
-      let message = "The server has published the upload with another content; the file is sent again."
+      let message = "The server has published the upload, perhaps with another content; the file is sent again."
       return restartSession(
         id, by: FileStatus.Failure(code: "published-otherwise", message: message, at: now), at: now)
     }

@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Promises
 import Testing
 
@@ -139,6 +140,33 @@ import Testing
     #expect(restarted.state(file.id) == .interrupted && !restarted.others.contains(.removeResume(file.id)))
     restarted.apply { $0.retryAll(at: $1) }
     #expect(restarted.sent.contains { $0.order.isQuery })
+  }
+
+  /// Regression, found by the simulation (comebacks, seed 49000026642): a power cut brought back a content together with the record of the session
+  /// that had published it. A later one had replaced that, of which nothing was left here; the file counted as delivered.
+  @Test(.promises("S77g"), arguments: [nil, .notOnDisk, .unproven] as [Interruption?])
+  func whatAnEarlierSessionHasPublished_isNoDeliveryOfWhatAPowerCutHasLeft(why: Interruption?) throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    harness.beginSending(Self.file(nil))
+    let file = Self.file(why)
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    let record = try #require(harness.schedule.resumeSnapshot(of: file.id, since: nil)?.record)
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil {}
+    let commit = try #require(harness.commits.first)
+    let receipt = ScheduleHarness.receipt(
+      commit.path, commit.sizeBytes, root: Hex.encode(commit.merkleRoot), tip: Hex.encode(commit.chainTip))
+    var restarted = ScheduleHarness(catalog: [entry], records: [record])
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    if why != nil { restarted.apply { $0.publish(file.id, at: $1) } }
+    restarted.answerReads()
+    restarted.answer(.published(receipt)) { $0.isQuery }
+    restarted.answerReads()
+    restarted.advance(by: .seconds(60))
+    #expect(restarted.sent.contains { $0.order.isOpenSession } == (why != nil))
+    restarted.succeed()
+    #expect(restarted.state(file.id) == .complete)
   }
 
   /// Regression (SE, seed 2000001949): an interrupted file was written anew, and the machine died before the catalog had heard of
