@@ -17,7 +17,8 @@ public struct FileSnapshot: Hashable, Sendable {
   public var group: UInt32
   /// The spool file's inode number; the key by which a restarted daemon finds the file again.
   public var inode: UInt64
-  /// It was put past the mount in the place of the capture whose identity it has: whatever its inode number says, it is another file.
+  /// It was put past the mount in the place of the capture whose identity it has, or copied there with its spool: whatever its inode number
+  /// says, it is another file.
   public var isPutInPlace: Bool
   /// It was not made through this mount: an earlier one has left it, or it was put there past the mount.
   public var wasFound = false

@@ -28,7 +28,10 @@ extension SimulatedCapture {
       if known[entry.path]?.isDoubtful == true, !entry.isDoubtful { continue }
       known[entry.path] = entry
     }
-    for file in byInode.sorted().map(\.value) where file.hasLostLabel {
+    for file in byInode.sorted().map(\.value) {
+      // In another place inode numbers say nothing.
+      file.isPutInPlace = file.hasLostLabel
+      guard file.hasLostLabel else { continue }
       file.hasLostLabel = false
       let entry = known[file.names[0]]
       let isThere = entry.map { storage.isOnDisk($0.id) || storage.isRecorded($0.id, in: instance) } ?? false

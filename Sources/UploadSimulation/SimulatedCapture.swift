@@ -61,6 +61,8 @@ final class SimulatedCapture {
     var mayBeDoubted = false
     /// It was copied without what it says of itself.
     var hasLostLabel = false
+    /// As ``FileSnapshot/isPutInPlace``, until the next start.
+    var isPutInPlace = false
     /// It was taken for another one, which had its name just before.
     var isMistaken = false
     /// It has been delivered as it is.
@@ -121,6 +123,7 @@ final class SimulatedCapture {
         isPartlyReleased: released != nil || !isMarkKnown, pointer: released == nil || !isMarkKnown ? nil : pointer,
         diskErrno: refusal.map { _ in Refusal.errno })
       snapshot.released = isMarkKnown ? released : nil
+      snapshot.isPutInPlace = isPutInPlace
       return snapshot
     }
   }

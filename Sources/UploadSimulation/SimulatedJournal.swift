@@ -48,7 +48,9 @@ final class SimulatedJournal {
     }
 
     /// The spool's disk was known to have what the row describes.
-    func isOnDisk(_ id: FileID) -> Bool { changes[id].map { $0 <= onDiskThrough } ?? false }
+    func isOnDisk(_ id: FileID) -> Bool { !isOfRemains(id) && changes[id].map { $0 <= onDiskThrough } ?? false }
+
+    private func isOfRemains(_ id: FileID) -> Bool { catalog[id]?.failureCode == "remains" }
 
     /// As `Catalog.begin(in:)`.
     func begin(in instance: Int) {
@@ -58,7 +60,7 @@ final class SimulatedJournal {
 
     /// The row was written in this instance.
     func isRecorded(_ id: FileID, in instance: Int) -> Bool {
-      self.instance == instance && changes[id].map { $0 > instanceSince } ?? false
+      !isOfRemains(id) && self.instance == instance && changes[id].map { $0 > instanceSince } ?? false
     }
 
     /// As `Catalog.beginDiskRound`.

@@ -232,6 +232,18 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "unread-records", seed: 47_000_021_289,
       story: "the oracle took what a disk had lost unseen for what was closed, and the server had that"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 49_000_006_504,
+      story: "in a copy of the spool what a power cut had left was taken for a later content, by its inode number"),
+    FoundSeed(
+      scenario: "comebacks", seed: 49_000_026_642,
+      story: "what a power cut had brought back counted as delivered, by a session that had been replaced"),
+    FoundSeed(
+      scenario: "templates", seed: 49_000_005_540,
+      story: "the oracle judged the choice of a number by what was heard after it"),
+    FoundSeed(
+      scenario: "lying-words", seed: 49_000_027_399,
+      story: "the oracle took one session that was given to two files for one"),
   ]
 
   @Test(arguments: found)

@@ -220,6 +220,9 @@ struct FileUpload: Sendable {
   static let cancelledOpenCode = "cancelled-while-written"
   /// The `code` in the catalog of a file that is not delivered yet and of which parts are at the server alone.
   static let partsAtServerCode = "parts-at-server"
+  /// The `code` in the catalog of a delivery that is known, and of which the spool may have no more than what its disk has left. See
+  /// ``KnownCapture/isOnDisk``.
+  static let remainsCode = "remains"
   /// The `code` in the catalog of a file that is to be published as it is.
   static let publishedAsIsCode = "published-as-is"
   /// Behind the code of such a wish: it was said of what a disk had left, or may have. A wish of before a power cut is not of that.

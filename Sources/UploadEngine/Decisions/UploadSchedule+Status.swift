@@ -110,7 +110,10 @@ extension UploadSchedule {
   /// What the catalog is to hold of a file; nil when it is to hold nothing.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
     guard let file = files[id], file.phase != .removed, file.phase != .elsewhere else { return nil }
-    if let entry = unconfirmed[id] { return entry }
+    if var entry = unconfirmed[id] {
+      if entry.isDelivered { entry.failureCode = file.snapshot.mayBeRemains ? FileUpload.remainsCode : nil }
+      return entry
+    }
     let state: CatalogState
     switch file.phase {
     case .failed where file.isUnrecorded: state = file.isLocal ? .complete : .evicted

@@ -239,8 +239,9 @@ enum CatalogRows {
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
   private static let selectKnownFiles = """
-    SELECT id, path, size, modified_ns, doubt, pointer, state, changed <= (SELECT through FROM disk),
-    (SELECT instance FROM disk WHERE file.changed > since)
+    SELECT id, path, size, modified_ns, doubt, pointer, state,
+    failure_code IS NOT '\(FileUpload.remainsCode)' AND changed <= (SELECT through FROM disk),
+    (SELECT instance FROM disk WHERE failure_code IS NOT '\(FileUpload.remainsCode)' AND file.changed > since)
     FROM file
     """
   private static let selectKnown = """

@@ -35,7 +35,7 @@ extension Filesystem {
     var id: FileID?
     /// An earlier run knew it by its inode number.
     var usesInode = true
-    /// Of a capture that is known, in whose place another file was put past the mount.
+    /// See ``FileSnapshot/isPutInPlace``.
     var isPutInPlace = false
 
     /// The file has the identity of what it was put in the place of.
@@ -89,6 +89,8 @@ extension Filesystem {
       }
       if let known = try knownUnlabelled(at: path, entry) {
         claim.id = known.id
+        // In another place inode numbers say nothing, and one may be that of before by chance.
+        claim.isPutInPlace = stamp.isMoved
       } else if let known = try knownInPlace(at: path, of: key, entry, isByNumber: claim.usesInode) {
         claim.isInPlace(of: known)
       }

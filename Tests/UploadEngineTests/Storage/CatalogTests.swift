@@ -449,6 +449,22 @@ import Threads
     #expect(try catalog.known(onlyDoubtful: false)[second.path]?.id == first.id)
   }
 
+  /// Regression, found by the simulation (bare-copies, seed 49000006504): a copy of a spool took what a power cut had left for what had been
+  /// delivered, because the row of that was written after the cut.
+  @Test(.promises("S79j")) func aRowOfADeliveryOfWhichTheDiskMayHaveLess_provesNothing() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.begin(in: "boot.s1")
+    var remains = delivered(1)
+    remains.failureCode = FileUpload.remainsCode
+    for (entry, isProven) in [(remains, false), (delivered(1), true)] {
+      try catalog.upsert([entry])
+      #expect(try (catalog.known(entry.id)?.recordedIn == "boot.s1") == isProven)
+      let round = try #require(try catalog.beginDiskRound(endingThat: nil))
+      _ = try catalog.beginDiskRound(endingThat: round.number)
+      #expect(try catalog.known(entry.id)?.isOnDisk == isProven)
+    }
+  }
+
   @Test(.promises("S79f")) func theRowsOfAnEarlierVersion_areOfWhatTheDiskHas() throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1)])
