@@ -79,12 +79,15 @@ public struct ReceiptBody: Hashable, Sendable, Codable {
   public var publishedAs: String?
   /// The client's identity of the file, where the client gave one.
   public var fileID: String?
+  /// Whose the file was in whose place it was put, in words, where that was another's.
+  public var replaced: String?
 
   enum CodingKeys: String, CodingKey {
     case id
     case name
     case fileID = "file_id"
     case publishedAs = "published_as"
+    case replaced
     case sizeBytes = "size"
     case merkleRoot = "merkle_root"
     case chainTip = "chain_tip"
@@ -94,9 +97,10 @@ public struct ReceiptBody: Hashable, Sendable, Codable {
   /// A receipt for a publication.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
-    publishedAs: String? = nil, fileID: String? = nil
+    publishedAs: String? = nil, fileID: String? = nil, replaced: String? = nil
   ) {
     self.publishedAs = publishedAs
+    self.replaced = replaced
     self.fileID = fileID
     self.id = id
     self.name = name
@@ -118,6 +122,7 @@ extension ReceiptBody: JSONWritable {
       json.member("name", name)
       if let publishedAs { json.member("published_as", publishedAs) }
       json.member("published_at_ms", publishedAtMilliseconds)
+      if let replaced { json.member("replaced", replaced) }
       json.member("size", sizeBytes)
     }
   }

@@ -182,7 +182,7 @@ extension ReceiverCore {
       distrust(id, after: failure, chunkCount: pending.facts.chunkCount)
     case .success(let outcome):
       var receipt = receipt
-      receipt.publishedAs = outcome.publishedAs
+      (receipt.publishedAs, receipt.takenFrom) = (outcome.publishedAs, outcome.takenFrom)
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: session.facts.credentialID)
       sessions[id]?.phase = .published(receipt)
       openSessions[session.facts.credentialID]?.takeOut(id)

@@ -86,7 +86,7 @@ extension ReceiverCore {
       forget(request, head)
       let key = Key(credential: head.credential, text: head.idempotencyKey)
       var receipt = receipt
-      receipt.publishedAs = outcome.publishedAs
+      (receipt.publishedAs, receipt.takenFrom) = (outcome.publishedAs, outcome.takenFrom)
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: head.credential)
       keys[key] = .wholeFile(fingerprint: fingerprint, receipt: receipt)
       finish(key, at: now)

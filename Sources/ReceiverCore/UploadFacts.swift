@@ -211,6 +211,8 @@ public struct ReceiptFacts: Hashable, Sendable, Codable {
   public var publishedAs: String?
   /// The client's identity of the file, where the client gave one.
   public var fileID: String?
+  /// Whose the file was in whose place it was put, where that was another's. Known until a restart.
+  public var takenFrom: String?
 
   /// A receipt of a file that lies under its own name, or under another one.
   public init(

@@ -9,6 +9,11 @@ extension Logger {
       var facts: Metadata = ["path": "\(path.displayText)", "receipt": "\(ShownAddress.of(receipt.id))"]
       if let milliseconds = receipt.durationMilliseconds { facts["seconds"] = "\(Double(milliseconds) / 1000)" }
       if let rate = receipt.meanBytesPerSecond { facts["bytes_per_second"] = "\(UInt64(rate))" }
+      if let replaced = receipt.replaced {
+        facts["published_as"] = receipt.publishedAs.map { "\($0)" }
+        return notice(
+          "delivered in the place of another file, as if-exists says: \(replaced)", metadata: facts)
+      }
       if let other = receipt.publishedAs {
         facts["published_as"] = "\(other)"
         return notice("delivered under another name: its own was taken when that was chosen", metadata: facts)

@@ -30,7 +30,8 @@ import Testing
       sizeBytes: [0, 9, 10, .max, UInt64.random(in: 0...(.max), using: &random)].randomElement(using: &random) ?? 0,
       merkleRoot: Self.text(&random), chainTip: Self.text(&random),
       publishedAtMilliseconds: [0, -1, .min, .max, Int64.random(in: .min...(.max), using: &random)].randomElement(
-        using: &random) ?? 0, fileID: Bool.random(using: &random) ? Self.text(&random) : nil)
+        using: &random) ?? 0, fileID: Bool.random(using: &random) ? Self.text(&random) : nil,
+      replaced: Bool.random(using: &random) ? Self.text(&random) : nil)
     let written = WireJSON.encode(receipt)
     #expect(written == encoded(receipt), "seed \(seed): \(String(decoding: written, as: UTF8.self))")
     #expect(try WireJSON.decode(ReceiptBody.self, from: written) == receipt, "seed \(seed)")

@@ -249,16 +249,15 @@ extension ChunkProtocolDestination {
       let tip = Hex.decode(body.chainTip), tip.count == ProtocolLimits.digestBytes,
       ProtocolPath.isSessionID(body.id), PublishedName.validate(body.name) == nil
     else { return nil }
-    var answer: String?
-    if let other = body.publishedAs {
-      guard PublishedName.validate(other) == nil else { return nil }
-      // What was in the way at the receiver, and where the file lies: people find it in the receipt.
-      answer = String(decoding: WireJSON.encode(["published_as": other]), as: UTF8.self)
-    }
+    if let other = body.publishedAs, PublishedName.validate(other) != nil { return nil }
+    let replaced = body.replaced.map { PrintableText.beginning(of: $0) }
+    // What was in the way at the receiver, and where the file lies: people find it in the receipt.
+    let words = ["published_as": body.publishedAs, "replaced": replaced].compactMapValues(\.self)
+    let answer = words.isEmpty ? nil : String(decoding: WireJSON.encode(words), as: UTF8.self)
     return Receipt(
       id: body.id, name: body.name, sizeBytes: body.sizeBytes, merkleRoot: Hex.encode(root), chainTip: Hex.encode(tip),
       publishedAtMilliseconds: body.publishedAtMilliseconds, answer: answer, publishedAs: body.publishedAs,
-      fileID: body.fileID.flatMap { FileID($0) })
+      fileID: body.fileID.flatMap { FileID($0) }, replaced: replaced)
   }
 
   private func unexpected(_ what: String) -> StepOutcome { .refused(unexpectedAnswer(what)) }

@@ -141,6 +141,6 @@ extension ReceiptBody {
     self.init(
       id: receipt.id, name: receipt.name, sizeBytes: receipt.sizeBytes, merkleRoot: Hex.encode(receipt.merkleRoot),
       chainTip: Hex.encode(receipt.chainTip), publishedAtMilliseconds: receipt.publishedAt,
-      publishedAs: receipt.publishedAs, fileID: receipt.fileID)
+      publishedAs: receipt.publishedAs, fileID: receipt.fileID, replaced: receipt.takenFrom)
   }
 }

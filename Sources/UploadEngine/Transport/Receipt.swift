@@ -24,13 +24,16 @@ public struct Receipt: Hashable, Sendable {
   public var chunkBytes: Int?
   /// From the first byte that was sent of it to this receipt, milliseconds; nil where that is not known.
   public var durationMilliseconds: Int64?
+  /// Whose the file was in whose place it was put, in the server's words, where that was another's; not recorded but in ``answer``.
+  public var replaced: String?
 
   /// A receipt as the server gave it.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
     answer: String? = nil, publishedAs: String? = nil, fileID: FileID? = nil, chunkBytes: Int? = nil,
-    durationMilliseconds: Int64? = nil
+    durationMilliseconds: Int64? = nil, replaced: String? = nil
   ) {
+    self.replaced = replaced
     self.publishedAs = publishedAs
     self.fileID = fileID
     self.chunkBytes = chunkBytes
