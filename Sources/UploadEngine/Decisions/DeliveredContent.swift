@@ -105,7 +105,7 @@ extension UploadSchedule {
   /// As above, of a capture of which nothing was given up, as far as the catalog knows: a power cut, here or before a copy of the spool was
   /// made, may have left zeros or a part of it, or something else was put there. Where it is not what was delivered it is held, and the
   /// delivery stays known.
-  mutating func findUnproven(_ file: inout FileUpload, of entry: CatalogEntry) {
+  mutating func findUnproven(_ file: inout FileUpload, of entry: CatalogEntry, isToResend: Bool = false) {
     guard file.snapshot.sizeBytes > 0 || entry.sizeBytes > 0 else {
       // Nothing can be missing.
       file.becomeDelivered(as: entry)
@@ -114,6 +114,7 @@ extension UploadSchedule {
     }
     keepDelivered(entry, of: file)
     file.progress.delivered = contentToCompare(file, with: entry, otherwise: .doubtful)
+    file.progress.isToResend = isToResend && file.progress.delivered != nil
   }
 
   /// What is known as delivered of a file that may be what its disk has left of that. It takes the place of the whole by no word and no
@@ -264,11 +265,12 @@ extension UploadSchedule {
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
       file.phase = .finishing
       files[id] = file
+      guard !file.progress.isToResend else { return deliverAgain(id, at: now) }
       actions.append(.record(id))
       actions.append(.showStatus(id))
       return
     }
-    file.progress.delivered = nil
+    (file.progress.delivered, file.progress.isToResend) = (nil, false)
     switch delivered.otherwise {
     case .laterRevision: break
     case .older:

@@ -151,6 +151,8 @@ struct FileUpload: Sendable {
     var seal: ContentSeal?
     /// What it is compared with before anything of it is sent.
     var delivered: DeliveredContent?
+    /// A user wants it delivered again, once it is known to be whole.
+    var isToResend = false
     /// A user wants the present content published as it is.
     var wish: Wish?
     /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.
@@ -223,6 +225,8 @@ struct FileUpload: Sendable {
   /// The `code` in the catalog of a delivery that is known, and of which the spool may have no more than what its disk has left. See
   /// ``KnownCapture/isOnDisk``.
   static let remainsCode = "remains"
+  /// The same, of one that is to be delivered again if the spool has all of it.
+  static let remainsToResendCode = "remains-to-resend"
   /// The `code` in the catalog of a file that is to be published as it is.
   static let publishedAsIsCode = "published-as-is"
   /// Behind the code of such a wish: it was said of what a disk had left, or may have. A wish of before a power cut is not of that.

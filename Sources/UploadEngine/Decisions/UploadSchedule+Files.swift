@@ -532,6 +532,8 @@ extension UploadSchedule {
     {
       file.snapshot.interruption = .olderThanDelivered
       isKnownDelivered = false
+    } else if let entry, entry.isToResend, file.phase != .elsewhere, entry.describes(snapshot) {
+      if snapshot.mayBeRemains { findUnproven(&file, of: entry, isToResend: true) }
     } else if let entry, entry.isDelivered, entry.describes(snapshot),
       file.phase == .elsewhere || !entry.mayBeLeft(in: snapshot)
     {
@@ -808,6 +810,9 @@ extension UploadSchedule {
 }
 
 extension CatalogEntry {
+  /// A user wanted it delivered again, before the restart.
+  fileprivate var isToResend: Bool { isDelivered && failureCode == FileUpload.remainsToResendCode }
+
   /// This content was cancelled before the restart.
   fileprivate func saysCancelled(of snapshot: FileSnapshot) -> Bool {
     guard state == .failed else { return false }

@@ -111,7 +111,10 @@ extension UploadSchedule {
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
     guard let file = files[id], file.phase != .removed, file.phase != .elsewhere else { return nil }
     if var entry = unconfirmed[id] {
-      if entry.isDelivered { entry.failureCode = file.snapshot.mayBeRemains ? FileUpload.remainsCode : nil }
+      if entry.isDelivered {
+        let code = file.progress.isToResend ? FileUpload.remainsToResendCode : FileUpload.remainsCode
+        entry.failureCode = file.snapshot.mayBeRemains ? code : nil
+      }
       return entry
     }
     let state: CatalogState

@@ -96,9 +96,19 @@ extension UploadSchedule {
   /// is tried again now.
   @discardableResult
   public mutating func resend(_ id: FileID, at now: Moment) -> FileWordOutcome {
-    guard var file = files[id], file.isLocal else { return .unknownFile }
+    guard let file = files[id], file.isLocal else { return .unknownFile }
     guard file.phase == .complete else { return retry(id, at: now) }
     defer { pump(at: now) }
+    tryDestinationNow(at: now)
+    deliverAgain(id, at: now)
+    return .obeyed
+  }
+
+  /// What may be no more than a disk has left of it is compared with its receipt before: a server that has lost the whole is to get
+  /// nothing less.
+  mutating func deliverAgain(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    let entry = file.snapshot.mayBeRemains && file.snapshot.sizeBytes > 0 ? catalogEntry(of: id) : nil
     unconfirmed[id] = nil
     file.receipt = nil
     file.publishedPaths = []
@@ -108,10 +118,9 @@ extension UploadSchedule {
     file.progress = FileUpload.Progress()
     // A user has had it published under a temporary name.
     if file.nextPath(limits) == nil, let name = file.snapshot.names.first { file.progress.wish = .named(name) }
+    if let entry { findUnproven(&file, of: entry, isToResend: true) }
     files[id] = file
-    tryDestinationNow(at: now)
     settleName(id, at: now)
-    return .obeyed
   }
 
   /// Publishes as it is what is held back: a file that its writer did not finish, or one under a temporary name.

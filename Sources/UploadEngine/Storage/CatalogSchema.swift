@@ -238,10 +238,12 @@ enum CatalogRows {
   private static let selectIdentities = """
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
+  private static let isOfWhatIsThere =
+    "COALESCE(failure_code, '') NOT IN ('\(FileUpload.remainsCode)', '\(FileUpload.remainsToResendCode)')"
   private static let selectKnownFiles = """
     SELECT id, path, size, modified_ns, doubt, pointer, state,
-    failure_code IS NOT '\(FileUpload.remainsCode)' AND changed <= (SELECT through FROM disk),
-    (SELECT instance FROM disk WHERE failure_code IS NOT '\(FileUpload.remainsCode)' AND file.changed > since)
+    \(isOfWhatIsThere) AND changed <= (SELECT through FROM disk),
+    (SELECT instance FROM disk WHERE \(isOfWhatIsThere) AND file.changed > since)
     FROM file
     """
   private static let selectKnown = """

@@ -386,6 +386,38 @@ import Testing
     #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == entry.receipt)
   }
 
+  /// Regression (lives): of a spool that was copied without attributes nothing was delivered again to a server that had lost it: a word
+  /// made of each delivered capture one that nothing proved.
+  @Test(.promises("S77k"), arguments: [true, false], [true, false])
+  func whatIsToBeDeliveredAgain_andMayBeRemains_isComparedBefore(isWhole: Bool, isKilled: Bool) throws {
+    var harness = found { ($0.interruption, $0.epoch) = (.unproven, isWhole ? 1 : 0) }
+    #expect(harness.state(file.id) == .complete)
+    harness.apply { $0.resend(file.id, at: $1) }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == entry.receipt && harness.sent.isEmpty)
+    if isKilled {
+      let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+      harness = found(entry) { ($0.interruption, $0.epoch) = (.unproven, isWhole ? 1 : 0) }
+    }
+    harness.answerReads()
+    #expect(harness.sent.isEmpty != isWhole)
+    harness.succeed()
+    #expect(harness.state(file.id) == (isWhole ? .complete : .interrupted))
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt != nil, "what was delivered stays known")
+    #expect(harness.schedule.takeSpoolOrders().isEmpty != isWhole && harness.schedule.isIdle)
+  }
+
+  /// What was compared is clean, and the catalog has not heard it.
+  @Test(.promises("S77k")) func whatIsToBeDeliveredAgain_isSo_alsoWhereItWasProvenJustBeforeAKill() {
+    var entry = entry
+    entry.failureCode = FileUpload.remainsToResendCode
+    var harness = found(entry)
+    harness.record()
+    harness.answerReads()
+    #expect(!harness.sent.isEmpty)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.schedule.catalogEntry(of: file.id)?.failureCode == nil)
+  }
+
   /// Found by reading: an empty one was compared without an end, and every other one waited for that.
   @Test(.promises("S79j"), arguments: [nil, .unproven] as [Interruption?])
   func anEmptyOne_lacksNothing(doubt: Interruption?) throws {
