@@ -121,6 +121,7 @@ extension SimulatedCapture {
     file.settledFate = file.fate
     // Without a mark an earlier run has brought it to the disk.
     file.isSynchronized = world.scenario.losesSpool && file.mark == .none
+    if file.mark != .none, !file.mark.isProof { file.provenBytes = .max }
     if file.mark.isUnproven { awaitFlush(file) }
   }
 
@@ -136,7 +137,7 @@ extension SimulatedCapture {
       ?? (file.refusal == nil ? .writing(instance) : .interrupted(.notOnDisk))
     let isOpen = file.activity.writableOpens > 0
     let wanted = isOpen || file.mark.isUnproven && writing != .writing(instance) ? writing : file.mark
-    if file.mark == .none ? wasOnDisk : file.mark.isProof { file.provenBytes = UInt64(file.bytes.count) }
+    noteProven(file, wasOnDisk: wasOnDisk)
     if file.mark != wanted {
       guard !fails(.write) else { return false }
       file.mark = wanted
@@ -149,6 +150,12 @@ extension SimulatedCapture {
     file.provenBytes = nil
     if world.bug != .markBesideChanges { file.metadata.commit() }
     return true
+  }
+
+  /// As `Filesystem.noteProven`.
+  private func noteProven(_ file: File, wasOnDisk: Bool) {
+    guard file.mark == .none ? wasOnDisk : file.mark.isProof else { return }
+    file.provenBytes = UInt64(file.bytes.count)
   }
 
   /// The mark becomes what is known of the content; where the disk does not take it, the earlier one stays.
@@ -174,6 +181,7 @@ extension SimulatedCapture {
     guard file.mark != mark else { return }
     file.isMarkOutdated = fails(.write)
     guard !file.isMarkOutdated else { return awaitFlush(file) }
+    noteProven(file, wasOnDisk: file.isSynchronized)
     file.mark = mark
     noteMetadata(of: file)
   }
@@ -235,7 +243,7 @@ extension SimulatedCapture {
     file.settledFate = file.fate
     (file.isMarkKnown, file.isMarkOverlooked, file.isMarkOutdated) = (false, false, false)
     (file.refusal, file.descriptor, file.kept) = (nil, nil, nil)
-    (file.isSynchronized, file.isDoubtful) = (false, false)
+    (file.isSynchronized, file.isDoubtful, file.provenBytes) = (false, false, nil)
     file.lastKnown = KnownAttributes()
     forgetRefused(of: file)
   }

@@ -307,6 +307,36 @@ import Testing
     mounted.filesystem.release(handle)
   }
 
+  /// Found by the simulation (killed-writers, seed 50000052053): a writer that was killed before it changed anything had a mark put that proves
+  /// nothing, which the disk did not have yet; what was written over then had the older one, which proves, after a power cut.
+  @Test(.promises("S40o")) func anotherMarkDoesNotHideWhatTheDiskHas() throws {
+    let mounted = try Mounted()
+    var handle = try mounted.create("a")
+    try mounted.write(handle, [1, 2, 3])
+    try mounted.filesystem.fileHandle(handle).killingSignal.store(9, ordering: .relaxed)
+    mounted.filesystem.release(handle)
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+    #expect(file.state.withLock { $0.mark } == .interrupted(.writerKilled(signal: 9)), "the disk has it")
+    handle = try mounted.open("a", flags: O_WRONLY)
+    file.state.withLock { state in
+      (state.isSynchronized, state.provenBytes) = (false, nil)
+      if let descriptor = state.descriptor { mounted.filesystem.keepMark(of: file, &state, through: descriptor) }
+    }
+    #expect(file.state.withLock { $0.mark?.isProof == false && $0.provenBytes == 3 })
+    mounted.filesystem.release(handle)
+  }
+
+  /// The run before may have put it just before its end.
+  @Test(.promises("S40o")) func ofAMarkThatIsFound_theDiskIsNotKnownToHaveIt() throws {
+    let folder = try TemporaryFolder()
+    do { try Mounted(folder: folder).make("a", [1]) }
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+    #expect(file.state.withLock { $0.mark?.isUnproven == true && $0.provenBytes == .max })
+  }
+
   @Test(.promises("S40c", "S41l")) func whatIsFoundCutShort_isSoAfterAFlushAndAnotherRestart() throws {
     let folder = try TemporaryFolder()
     do { try Mounted(folder: folder).make("a") }

@@ -14,6 +14,7 @@ extension Filesystem {
   ) throws(SystemError) {
     // What the label says is not known, and would be written over.
     guard state.mark != nil else { throw state.doubt ?? .inputOutput }
+    noteProven(&state, wasOnDisk: state.isSynchronized)
     if marksWriters, put(state.label(of: file.id, mark), &state, on: descriptor) {
       // It would decide against the attribute.
       try markRecord.forget(file.key.inode)
@@ -51,6 +52,8 @@ extension Filesystem {
       // Without a mark an earlier run has brought it to the disk.
       state.isOnDisk = mark == .none
       state.isSynchronized = mark == .none
+      // The run that put it may have ended before the disk had it: there any other may stand, over any other length.
+      if mark != .none, !mark.isProof { state.provenBytes = .max }
       if !state.isOnDisk { flushes.add(file) }
     } catch {
       // It may not stand there now, and be back in a moment with whatever mark it has.
@@ -68,9 +71,7 @@ extension Filesystem {
     state.isOnDisk = false
     beginAsking(&state, of: descriptor)
     let writing = state.markWhileWriting(in: instance)
-    if state.mark == SpoolMark.none ? wasOnDisk : state.mark?.isProof == true {
-      state.provenBytes = state.lastKnown.sizeBytes
-    }
+    noteProven(&state, wasOnDisk: wasOnDisk)
     if state.activity.writableOpens > 0 {
       if state.mark != writing {
         try keep(writing, of: file, &state, on: descriptor)
@@ -89,6 +90,12 @@ extension Filesystem {
       try keep(writing, of: file, &state, on: descriptor)
       state.mark = writing
     }
+  }
+
+  /// What the mark proves that stands now is proven on the disk until that has the one that comes after it, whatever that says.
+  private func noteProven(_ state: inout CapturedFile.State, wasOnDisk: Bool) {
+    guard state.mark == SpoolMark.none ? wasOnDisk : state.mark?.isProof == true else { return }
+    state.provenBytes = state.lastKnown.sizeBytes
   }
 
   /// The disk may get other bytes in the place of those that it has before it gets the mark, which would prove what is neither the
