@@ -63,6 +63,8 @@ final class Oracle {
 
   /// These bytes are not to be published under these names, under which later ones are.
   func isOlder(_ bytes: [UInt8], names: [RelativePath]) {
+    // Any capture may be empty.
+    guard !bytes.isEmpty else { return }
     for name in names { older[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }
 

@@ -287,6 +287,7 @@ final class SimulatedNetwork {
         stragglers -= 1
         guard self.life == life else { return }
         world.trace("network: \(wire.method) \(wire.target) arrives after its connection has gone")
+        world.lateTargets.insert(wire.target)
         peer.begin(wire, content: { bytes }) { _ in }?.arrive(bytes)
       }
       end(flight, after: latency, .connectionLost)

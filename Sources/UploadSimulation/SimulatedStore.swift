@@ -446,7 +446,7 @@ final class SimulatedStore {
     let receipt = publication.receipt
     let target = Self.target(receipt.name)
     checkStrangers(publication)
-    checkOwner(of: target, publication)
+    checkOwner(of: target, publication, from: data)
     try disk.rename(data, to: target)
     if let node = disk.node(target) {
       publications[receipt.id] = (node, disk.node(intent))
@@ -461,8 +461,10 @@ final class SimulatedStore {
 
   /// Every client here is of one spool, so that no capture gets a number. Of a spool that has lost its record, the capture that
   /// would get one takes the name.
-  private func checkOwner(of target: String, _ publication: Publication) {
-    guard world.knowsOwners, let node = disk.node(target), let mark = marks[node.number] else { return }
+  private func checkOwner(of target: String, _ publication: Publication, from data: String) {
+    // What was given up may come when another capture has the name, and is beside that.
+    let isLate = world.lateTargets.contains { data.contains($0.split(separator: "/").dropLast().last ?? "/") }
+    guard world.knowsOwners, !isLate, let node = disk.node(target), let mark = marks[node.number] else { return }
     let holder = NameRights.Holder(
       words: .mark(mark), sizeBytes: UInt64(node.bytes.count), modifiedNanoseconds: PublicationMark.time)
     switch NameRights(publication).answer(to: holder) {

@@ -185,7 +185,8 @@ final class SimulationRun {
     let (client, oracle) = (route.client, route.site.oracle)
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) && oracle.isFor(name) {
       guard let file = capture.file(named: name) else { continue }
-      let shown = route.peer.shown(client.publishedName(of: file.id, at: name))
+      let published = client.publishedName(of: file.id, at: name)
+      let shown = route.peer.shown(published)
       if shown == file.bytes { continue }
       let (state, code) = client.explanation(of: file.id)
       if state == .complete, let whole = file.wholeDelivery, shown == whole { continue }
@@ -209,7 +210,7 @@ final class SimulationRun {
       }
       world.fail(
         .delivery,
-        "\(name.displayText) (\(file.id)) is not published as it is: \(state?.word ?? "unknown"), \(code ?? "no failure")"
+        "\(name.displayText) (\(file.id)) is not published as it is, as \(published): \(state?.word ?? "unknown"), \(code ?? "no failure")"
       )
     }
     for (path, content) in oracle.evicted where route.peer.shown(content.published) != content.bytes {

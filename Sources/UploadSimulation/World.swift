@@ -80,6 +80,8 @@ final class World {
   var knowsOwners = true
   /// What the clients know of what they have published.
   var publicationRecords: [SimulatedPublications] = []
+  /// What requests were for that arrived after their clients had given them up.
+  var lateTargets: LookupSet<String> = []
   private var log: Trace
 
   init(scenario: Scenario, seed: UInt64, bug: PlantedBug?, plan: PlannedFault?, isTracing: Bool) {

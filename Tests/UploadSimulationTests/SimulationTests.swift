@@ -242,6 +242,14 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "templates", seed: 49_000_005_540,
       story: "the oracle judged the choice of a number by what was heard after it"),
     FoundSeed(
+      scenario: "killed-writers", seed: 50_000_052_053,
+      story: "a mark that the disk did not have hid the one that it had, which proved what was written over"),
+    FoundSeed(
+      scenario: "spool-power", seed: 50_000_052_688, story: "the oracle took an empty capture for one of before"),
+    FoundSeed(
+      scenario: "hasty", seed: 50_000_046_627,
+      story: "the oracle allowed no number for what arrived after it had been given up"),
+    FoundSeed(
       scenario: "lying-words", seed: 49_000_027_399,
       story: "the oracle took one session that was given to two files for one"),
   ]
