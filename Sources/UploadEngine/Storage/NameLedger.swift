@@ -454,8 +454,9 @@ public final class NameLedger: Sendable {
     if let template = wish.template, template.usesSequence {
       facts.sequence = try number(of: file, database) { number in
         facts.sequence = number
+        // Also one of the path's own: each capture has another number, and none replaces one of before.
         let owner = try Self.owner(of: Data(template.name(of: facts).bytes), for: path, database)
-        return owner.map { $0.file != file && !$0.passes } ?? false
+        return owner.map { $0.file != file } ?? false
       }
     }
     let (name, owner) = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)

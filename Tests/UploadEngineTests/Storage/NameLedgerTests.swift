@@ -437,6 +437,22 @@ import Testing
     others.stop()
   }
 
+  /// Regression: captures of one path have different numbers. A new record, or an older one, gave those of before again, and each capture replaced
+  /// one that was nowhere else, also with `--if-exists refuse`.
+  @Test(.promises("DE138b"), arguments: [false, true])
+  func numbersThatWereGivenForThePathItself_areLeaptOverAsWell(isOlder: Bool) throws {
+    let ledger = try NameLedger(path: path)
+    if isOlder {
+      _ = try decide(try self.names("scan-{seq:3}.{ext}", ledger), 1, "s.tif")
+      try ledger.learn(from: try Catalog.inMemory())
+    }
+    let catalog = try catalog(["s.tif": "scan-003.tif", "t.tif": "scan-001.tif", "u.tif": "scan-002.tif"])
+    try ledger.learn(from: catalog)
+    let names = try names("scan-{seq:3}.{ext}", ledger)
+    for number in 4..<7 { #expect(try decide(names, UInt64(number), "s.tif") == "scan-00\(number).tif") }
+    names.stop()
+  }
+
   /// Regression: a new record knew names from receipts, which say no path. Where its first start was killed before it had learned the paths,
   /// the next one took it for an old one, and gave numbers to what came to these paths.
   @Test(.promises("DE138b")) func aNewRecordWhoseFirstStartWasKilled_learnsAsOneThatIsNew() throws {
