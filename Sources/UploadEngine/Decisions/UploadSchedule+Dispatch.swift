@@ -259,7 +259,12 @@ extension UploadSchedule {
         streamRequests += 1
         watchStream(request, of: purpose.file, byteCount, at: now)
       } else {
-        watch(request, of: purpose.file, byteCount, attempts: attempts, at: now)
+        // The transport sees a body that stalls, and an answer that does not come.
+        let isOnce = order.isPublishedOnce(abilities.repeatsLeaveCopies)
+        watch(
+          request, of: purpose.file, byteCount, attempts: attempts,
+          answerTime: isOnce ? HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog : .zero,
+          at: now)
       }
     case .openSession, .querySession, .secureSession, .zeros, .commit: controlRequests += 1
     case .prewarm, .abort: break

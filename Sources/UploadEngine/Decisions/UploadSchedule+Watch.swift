@@ -12,7 +12,12 @@ extension UploadSchedule {
   }
 
   /// A chunk or a whole file goes out.
-  mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
+  ///
+  /// `answerTime`: how long the server may take once it has all of it, where another try may make two of one file.
+  mutating func watch(
+    _ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, answerTime: Duration = .zero,
+    at now: Moment
+  ) {
     let (plainBytes, sentBytes) = bytesUnderWay
     sampler.sent(byteCount, underWay: plainBytes, at: now.monotonic)
     lineSampler.sent(byteCount, underWay: sentBytes, at: now.monotonic)
@@ -21,7 +26,7 @@ extension UploadSchedule {
     let patience = watchdog.patience(
       bytes: byteCount, bytesPerSecond: expectedBytesPerSecond(at: now), streams: streamPlan.streams,
       attempts: attempts)
-    watchdog.started(request, of: id, patience: patience, at: now.monotonic)
+    watchdog.started(request, of: id, patience: max(patience, answerTime), at: now.monotonic)
     beginLooking(at: now)
     if !isAdjusting {
       isAdjusting = true

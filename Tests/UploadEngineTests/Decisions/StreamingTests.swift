@@ -36,6 +36,20 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression: a server that took 45 s over a file of 700 KB got it three times. Where a repetition makes no second file the line is tried
+  /// sooner.
+  @Test(.promises("DE80"), arguments: [PublishedOnce.nothing, .everything])
+  func aFileThatWaitsForItsAnswer_isNotSentAgainBefore(copies: PublishedOnce) throws {
+    var harness = harness {
+      $0.repeatsLeaveCopies = copies
+      $0.streamsWholeFiles = false
+    }
+    harness.handle(ImaginaryFile(1, "a.mov", size: 500).settled)
+    harness.answerReads()
+    for _ in 0..<100 { harness.advance(by: .seconds(1)) }
+    #expect(harness.cancelled.isEmpty == (copies == .everything))
+  }
+
   @Test func nothingOfItIsSentWhileItIsWritten() {
     var harness = harness()
     harness.handle(file.opened)
