@@ -68,7 +68,7 @@ struct ChunkProtocolAnswer {
     case .timeout:
       StepFailure(
         .transport(.timedOut), "The receiver at \(endpoint.text) waited in vain for the rest of the request.")
-    case .conflict: isStillRunning(step) ? busy : conflict
+    case .conflict: isStillRunning(step) ? stillRunning : conflict
     case .incomplete: conflict
     case .exists:
       StepFailure(
@@ -164,6 +164,14 @@ struct ChunkProtocolAnswer {
     case .sendWholeFile, .sendBundle: retryAfter != nil
     case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort: false
     }
+  }
+
+  /// Said of one file: others go on.
+  private var stillRunning: StepFailure {
+    StepFailure(
+      .tooEarly,
+      "The receiver at \(endpoint.text) is still busy with an earlier request for this file (\(status)); it is asked again."
+    )
   }
 
   private var busy: StepFailure {
