@@ -6,11 +6,23 @@ extension HTTPResponse {
   /// Its body is HTML.
   var isPage: Bool {
     guard !body.isEmpty else { return false }
-    if let type = header("content-type")?.lowercased() {
-      return type.hasPrefix("text/html") || type.hasPrefix("application/xhtml")
+    let type = header("content-type")?.lowercased().prefix { $0 != ";" }.drop { $0.isWhitespace } ?? ""
+    if type.hasPrefix("text/html") || type.hasPrefix("application/xhtml") { return true }
+    // Those that say nothing of what it is.
+    return ["", "text/plain", "application/octet-stream"].contains(type) && beginsAsPage
+  }
+
+  /// As browsers find it out (https://mimesniff.spec.whatwg.org/, 7.1), where comments and a declaration of XML may stand before it.
+  private var beginsAsPage: Bool {
+    var rest = Substring(String(decoding: body.prefix(4096), as: UTF8.self).lowercased())
+    if rest.first == "\u{feff}" { rest.removeFirst() }
+    while true {
+      rest = rest.drop { $0.isWhitespace }
+      guard let end = rest.hasPrefix("<!--") ? "-->" : rest.hasPrefix("<?xml") ? "?>" : nil else { break }
+      guard let range = rest.firstRange(of: end) else { return false }
+      rest = rest[range.upperBound...]
     }
-    let beginning = String(decoding: body.prefix(256), as: UTF8.self).lowercased().drop { $0.isWhitespace }
-    return beginning.hasPrefix("<!doctype html") || beginning.hasPrefix("<html")
+    return ["<!doctype html", "<html", "<head", "<body", "<title"].contains { rest.hasPrefix($0) }
   }
 
   /// The page stands in the place of a success, or of a refusal that would end a file.

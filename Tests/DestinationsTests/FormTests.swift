@@ -287,6 +287,8 @@ private final class TestStream: StreamedFile {
       (200, "text/html; charset=utf-8", "<p>Sign in"), (200, nil, "<!DOCTYPE html><title>Log in</title>"),
       (201, nil, "\n<HTML>"), (206, nil, ""), (207, nil, "{}"), (200, "application/json", "no"), (200, nil, "{\"a\":"),
       (200, nil, String(repeating: "[", count: 70_000)),
+      (200, "text/plain", "<!DOCTYPE html><html>"), (200, "application/octet-stream", " <html>"),
+      (200, nil, "\u{feff}<html>"), (200, nil, "<?xml version='1.0'?>\n<html>"), (200, nil, "<!-- x --> <html>"),
       (404, "text/html", "<h1>We are back soon</h1>"), (403, "text/html", "x"), (451, "text/html", "x"),
     ] as [(Int, String?, String)])
   func whatMayBeSaidBySomethingElse_isNoSuccess_andEndsNoFile(status: Int, type: String?, text: String) throws {

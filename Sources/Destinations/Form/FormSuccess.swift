@@ -49,7 +49,9 @@ struct FormSuccess {
   }
 
   private var claimsToBeJSON: Bool {
-    guard let first = response.body.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }) else { return false }
+    let isMarked = response.body.starts(with: [0xef, 0xbb, 0xbf])
+    let text = response.body.dropFirst(isMarked ? 3 : 0)
+    guard let first = text.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }) else { return false }
     if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") { return true }
     let type = response.header("content-type")?.lowercased().prefix { $0 != ";" } ?? ""
     return type == "application/json" || type.hasSuffix("+json")
@@ -90,9 +92,11 @@ struct FormSuccess {
 }
 
 extension JSONValue {
+  private static var depthMax: Int { 16 }
+
   /// It says that something failed: itself, or what is in it.
   fileprivate func saysNo(depth: Int = 0) -> Bool {
-    guard depth < 4 else { return false }
+    guard depth < Self.depthMax else { return false }
     switch self {
     case .null, .bool, .integer, .number, .string: return false
     case .array(let elements): return elements.contains { $0.saysNo(depth: depth + 1) }
@@ -102,6 +106,7 @@ extension JSONValue {
       switch members["status"] {
       case .string(let text)? where ["error", "fail", "failed"].contains(text.lowercased()): return true
       case .integer(let number)? where (400..<600).contains(number): return true
+      case .string(let text)? where Int(text).map((400..<600).contains) ?? false: return true
       case .bool(false)?: return true
       default: return members.containsValue { $0.saysNo(depth: depth + 1) }
       }
