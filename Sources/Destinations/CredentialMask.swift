@@ -12,7 +12,7 @@ public final class CredentialMask: Sendable {
   /// A beginning that is shorter could be any text's end.
   private static let beginningBytesMin = 4
   /// Credentials that are renewed are forgotten, oldest first.
-  private static let textsMax = 32
+  private static let textsMax = 96
 
   /// The one that was learnt first is the first.
   private let texts = Mutex<[[UInt8]]>([])
@@ -22,19 +22,44 @@ public final class CredentialMask: Sendable {
 
   /// Knows this one as well, in each form in which it is sent.
   public func learn(_ credential: Credential) {
-    let forms: [String] =
-      switch credential {
-      case .bearer(let token): [token]
-      case .basic(let user, let password): [Base64.encode(Array("\(user):\(password)".utf8)), password]
-      }
+    switch credential {
+    case .bearer(let token): learn([token])
+    case .basic(let user, let password): learn([Base64.encode(Array("\(user):\(password)".utf8)), password])
+    }
+  }
+
+  /// Knows these as well: a server has no other one in its words.
+  public func learn(_ credentials: S3Credentials) {
+    learn([credentials.secretAccessKey] + [credentials.sessionToken].compactMap(\.self))
+  }
+
+  private func learn(_ secrets: [String]) {
     texts.withLock { texts in
-      for form in forms.map({ Array($0.utf8) }) where form.count >= Self.bytesMin {
+      for form in secrets.flatMap(Self.forms).map({ Array($0.utf8) }) where form.count >= Self.bytesMin {
         // One that is used again is as new.
         texts.removeAll { $0 == form }
         texts.append(form)
       }
       if texts.count > Self.textsMax { texts.removeFirst(texts.count - Self.textsMax) }
     }
+  }
+
+  /// As it is, and as it stands in an address, in JSON and in a page.
+  private static func forms(of secret: String) -> [String] {
+    let isPlain = { (character: Character) in character.isASCII && (character.isLetter || character.isNumber) }
+    let isUsual = { (character: Character) in isPlain(character) || "-._~".contains(character) }
+    let escaped = { (escape: (UInt8) -> String) in
+      secret.map { isUsual($0) ? String($0) : $0.utf8.map(escape).joined() }.joined()
+    }
+    let percent = escaped { "%" + Hex.encode([$0]).uppercased() }
+    let forms = [
+      secret, percent, escaped { "%" + Hex.encode([$0]) }, secret.replacing("/", with: "\\/"),
+      escaped { "&#\($0);" }, escaped { "&#x" + Hex.encode([$0]) + ";" },
+      escaped { "&#x" + Hex.encode([$0]).uppercased() + ";" },
+    ]
+    var distinct: [String] = []
+    for form in forms where !distinct.contains(where: { $0.utf8.elementsEqual(form.utf8) }) { distinct.append(form) }
+    return distinct
   }
 
   /// The text without them. Bytes are compared: what a server puts behind a credential can make its last character another one.

@@ -13,6 +13,7 @@ struct DestinationParts: Sendable {
   private let configuration: MountConfiguration
   private let destination: any Destination
   private let renewedCredential: RenewedCredential?
+  private let mask: CredentialMask
 
   /// Fails where a setting is wrong; nothing is sent yet.
   init(_ name: DestinationName, _ configuration: MountConfiguration, logger: Logger) throws {
@@ -23,6 +24,7 @@ struct DestinationParts: Sendable {
       if let renewedCredential { renewedCredential.first } else { try MountSession.credential(configuration) }
     transport = try MountSession.transport(configuration)
     s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
+    mask = try MountSession.mask(renewedCredential, s3Credentials, configuration)
     destination = try MountSession.destination(
       configuration, credential: credential, s3Credentials: s3Credentials,
       whenConditionsFail: { logger.warning("\($0)") })
@@ -36,7 +38,7 @@ struct DestinationParts: Sendable {
     settings.limits.rules = rules
     settings.limits.rules.asker = isAlone ? nil : name
     settings.readsAlone = isAlone
-    if let mask = renewedCredential?.mask { settings.hide = { mask.hide(in: $0) } }
+    settings.hide = { [mask] in mask.hide(in: $0) }
     var logger = logger
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
     var requests: any HTTPTransport = renewedCredential?.transport(over: transport, to: destination) ?? transport

@@ -117,14 +117,14 @@ struct DoctorCommand: ParsableCommand {
       options.fileBytesMax = configuration.fileBytesMax
       options.environment = environment
       // Some servers repeat what they were sent.
-      let mask = renewedCredential?.mask
+      let mask = try MountSession.mask(renewedCredential, s3Credentials, configuration)
       DestinationExamination(
         destination: destination,
         transport: MountSession.timed(
           renewedCredential?.transport(over: transport, to: destination) ?? transport, configuration),
         connection: connection, options: options
       ).run { finding in
-        report(mask.map { mask in finding.hiding { mask.hide(in: $0) } } ?? finding)
+        report(finding.hiding { mask.hide(in: $0) })
       }
     } catch {
       report(Finding(check, .problem, error.message, status: error.status))

@@ -55,6 +55,16 @@ extension MountSession {
     return settings
   }
 
+  /// What is taken out of the words of servers and proxies, some of which repeat what they were sent.
+  static func mask(
+    _ renewed: RenewedCredential?, _ s3Credentials: S3CredentialSource?, _ configuration: MountConfiguration
+  ) throws(ToolFailure) -> CredentialMask {
+    let mask = renewed?.mask ?? s3Credentials?.mask ?? CredentialMask()
+    let proxy = try connection(configuration).proxy
+    if let user = proxy.user, let password = proxy.password { mask.learn(.basic(user: user, password: password)) }
+    return mask
+  }
+
   static func transport(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransport {
     let connection = try connection(configuration)
     do {

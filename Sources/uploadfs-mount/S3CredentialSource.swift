@@ -23,6 +23,8 @@ final class S3CredentialSource: Sendable {
   private let wakeUp = DispatchSemaphore(value: 0)
   /// They may be others one day.
   let renews: Bool
+  /// Knows those that there were.
+  let mask = CredentialMask()
 
   /// Takes the credentials that there are now; a profile that is named wins over the environment's keys.
   init(profile: String?, environment: [String: String], logger: Logger) throws(ToolFailure) {
@@ -36,6 +38,7 @@ final class S3CredentialSource: Sendable {
     } else {
       current = Mutex(try Self.ofFiles(profile, environment, logger))
     }
+    mask.learn(credentials)
   }
 
   /// For the next request.
@@ -78,6 +81,7 @@ final class S3CredentialSource: Sendable {
       do throws(ToolFailure) {
         let renewed = try Self.ofFiles(profile, environment, logger, runsCommands: mayRun || expiry != nil)
         if mayRun || expiry != nil { lastRun = Self.monotonicSeconds }
+        if let renewed { mask.learn(renewed) }
         current.withLock { $0 = renewed ?? $0 }
       } catch {
         logger.warning("the S3 credentials cannot be renewed", metadata: ["reason": "\(error.message)"])

@@ -32,6 +32,18 @@ import UploadEngine
     Fixture.answer(status, headers: headers + [HTTPHeader(field, value)])
   }
 
+  /// Regression: the address of an upload stood in status and log, where a server led on from it.
+  @Test(
+    .promises("SE6"),
+    arguments: [
+      ("https://up.example.org/files/1?sig=x", " to https://up.example.org/files/…"), ("/files/1", " to /files/…"),
+      ("/login?token=x", " to /login…"), ("https://login.example.org/", " to https://login.example.org/"),
+      ("login", " to login"), ("//h/a/b", " to //h/a/…"), ("a/b", " to a/…"), ("", " to "), ("?", " to …"),
+    ])
+  func whereItLeads_isSaidWithoutWhatGivesRights(location: String, said: String) {
+    #expect(CommonStatus.place(of: Fixture.answer(307, headers: [HTTPHeader("location", location)])) == said)
+  }
+
   /// Regression (DS22, E1): a firewall's 403 in JSON or plain text failed each file at once, as the receiver's or the server's word.
   @Test(.promises("DE145", "P95"), arguments: [400, 402, 403, 404, 405, 410, 411, 414, 415, 418, 422, 431, 451])
   func aRefusalWithoutTheProtocolsMark_endsNoFile(status: Int) throws {
