@@ -103,9 +103,9 @@ extension Finding {
     }
     let chunks = asked?.chunkBytes.map { ($0.lowerBound, $0.upperBound) }
     if let (least, most) = chunks {
-      words.append("chunks of \(Readable.bytes(UInt64(least))) to \(Readable.bytes(UInt64(most)))")
+      words.append("chunks of \(Readable.bytes(UInt64(clamping: least))) to \(Readable.bytes(UInt64(clamping: most)))")
     } else if abilities.chunkBytesMin > 1 {
-      words.append("chunks of \(Readable.bytes(UInt64(abilities.chunkBytesMin))) at least")
+      words.append("chunks of \(Readable.bytes(UInt64(clamping: abilities.chunkBytesMin))) at least")
     }
     if abilities.chunkCountMax < .max {
       words.append("at most \(Readable.count(abilities.chunkCountMax, "chunk")) of a file")

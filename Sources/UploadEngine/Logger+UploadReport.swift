@@ -9,6 +9,8 @@ extension Logger {
       var facts: Metadata = ["path": "\(path.displayText)", "receipt": "\(ShownAddress.of(receipt.id))"]
       if let milliseconds = receipt.durationMilliseconds { facts["seconds"] = "\(Double(milliseconds) / 1000)" }
       if let rate = receipt.meanBytesPerSecond { facts["bytes_per_second"] = "\(UInt64(rate))" }
+      // By a template, or as the destination writes it.
+      if !receipt.name.utf8.elementsEqual(path.displayText.utf8) { facts["name"] = "\(receipt.name)" }
       if let replaced = receipt.replaced {
         facts["published_as"] = receipt.publishedAs.map { "\($0)" }
         return notice(

@@ -120,8 +120,11 @@ import UploadEngine
     #expect(destination.outcome(of: step, response: S3Fixture.published()) == .published(receipt(id: "e-2")))
     let versioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "v7")])
     #expect(destination.outcome(of: step, response: versioned) == .published(receipt(id: "v7")))
-    let unversioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "null")])
-    #expect(destination.outcome(of: step, response: unversioned) == .published(receipt(id: "e-2")))
+    // Nor is a version what fills a log, or moves a cursor (DS21).
+    for nonsense in ["null", "", String(repeating: "v", count: 1025), "a\u{202e}b", "a b"] {
+      let unversioned = S3Fixture.published([HTTPHeader("x-amz-version-id", nonsense)])
+      #expect(destination.outcome(of: step, response: unversioned) == .published(receipt(id: "e-2")), "\(nonsense)")
+    }
   }
 
   /// S3 sends its status before it knows how the completion ends.

@@ -62,7 +62,8 @@ extension ChunkProtocolDestination {
     guard response.status == 200, let body = try? WireJSON.decode(Capabilities.self, from: response.body) else {
       return nil
     }
-    let chunkBytes = body.chunkBytesMin <= body.chunkBytesMax ? body.chunkBytesMin...body.chunkBytesMax : nil
+    let isRange = body.chunkBytesMin > 0 && body.chunkBytesMin <= body.chunkBytesMax
+    let chunkBytes = isRange ? body.chunkBytesMin...body.chunkBytesMax : nil
     return DestinationLimits(
       fileBytesMax: body.fileBytesMax, chunkBytes: chunkBytes, wholeFileBytesMax: max(0, body.wholeFileBytesMax))
   }

@@ -70,9 +70,14 @@ extension S3Answer {
   /// What a receipt calls the object that this answer names by its ETag: the version, where the bucket keeps versions.
   var publicationID: String? { entityTag.map { Self.publicationID(response, $0) } }
 
+  /// S3's are of at most 1,024 bytes of the letters of addresses; it goes to the catalog, to status files and into questions.
+  private static func isVersion(_ text: String) -> Bool {
+    (1...1024).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+  }
+
   static func publicationID(_ response: HTTPResponse, _ entityTag: String) -> String {
     // A bucket that keeps no versions may say so by this word, the same for every object.
-    let version = response.header("x-amz-version-id").flatMap { $0 == "null" ? nil : $0 }
+    let version = response.header("x-amz-version-id").flatMap { $0 == "null" || !isVersion($0) ? nil : $0 }
     return version ?? entityTag.replacing("\"", with: "")
   }
 }
