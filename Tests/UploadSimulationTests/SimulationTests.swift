@@ -242,9 +242,6 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "templates", seed: 49_000_005_540,
       story: "the oracle judged the choice of a number by what was heard after it"),
     FoundSeed(
-      scenario: "templates", seed: 50_000_046_481,
-      story: "a new record of names took a name for a capture's that it had been asked for under before"),
-    FoundSeed(
       scenario: "killed-writers", seed: 50_000_052_053,
       story: "a mark that the disk did not have hid the one that it had, which proved what was written over"),
     FoundSeed(

@@ -1,4 +1,4 @@
-package import FileModel
+import FileModel
 import Foundation
 import GRDB
 
@@ -254,28 +254,6 @@ struct GivenName: Sendable {
   var origin: PublicationOrigin?
   /// The paths of the file under which it was published, if it lies in the spool; else nil.
   var publishedPaths: [RelativePath]?
-  /// The receipt of what the file was last delivered as has this name, or there is none.
-  var isOfReceipt = true
-
-  /// Another catalog knows what lies in the spool.
-  mutating func take(_ capture: PresentCapture?) {
-    publishedPaths = capture?.publishedPaths
-    isOfReceipt = capture?.receiptName.map { $0.utf8.elementsEqual(published.utf8) } ?? true
-  }
-}
-
-/// A capture that lies in the spool, and was published.
-package struct PresentCapture: Sendable {
-  /// The paths under which it was.
-  package var publishedPaths: [RelativePath]
-  /// The name in its receipt; nil where there is none.
-  package var receiptName: String?
-
-  /// One that has these.
-  package init(publishedPaths: [RelativePath], receiptName: String?) {
-    self.publishedPaths = publishedPaths
-    self.receiptName = receiptName
-  }
 }
 
 extension CatalogRows {
@@ -283,8 +261,7 @@ extension CatalogRows {
   static let selectGivenNames = """
     SELECT name, file, path, called, modified_ns, EXISTS (
       SELECT 1 FROM file WHERE file.id = given.file AND state NOT IN ('evicted', 'removed')
-    ), (SELECT published FROM file WHERE file.id = given.file),
-    COALESCE((SELECT receipt_name FROM file WHERE file.id = given.file), name) = name FROM (
+    ), (SELECT published FROM file WHERE file.id = given.file) FROM (
       SELECT name, file, path, called, modified_ns FROM publication
       UNION ALL SELECT name, file, path, called, modified_ns FROM intent
     ) AS given WHERE name > ? ORDER BY name LIMIT ?
@@ -326,7 +303,7 @@ extension CatalogRows {
       guard let name = columns.text(0), let file = columns.fileID(1) else { return nil }
       return GivenName(
         published: name, file: file, origin: origin(columns, from: 2),
-        publishedPaths: columns.integer(5) == 1 ? columns.paths(6) : nil, isOfReceipt: columns.integer(7) == 1)
+        publishedPaths: columns.integer(5) == 1 ? columns.paths(6) : nil)
     }
     let last = rows.last.flatMap { Columns($0).text(0) }
     return (names, isFull ? last : nil)

@@ -103,10 +103,10 @@ public final class NameLedger: Sendable {
   /// once for each catalog. A sentence for people where names that a template had given were not known.
   ///
   /// A start leaves its mark here and in each catalog; where they agree, nothing is read. The paths under which a capture that lies in the spool
-  /// was published, and its receipt, say the catalog's rows, or `present`; it is nil for others.
+  /// was published say the catalog's rows, or `present`; it is nil for others.
   @discardableResult
   package func learn(
-    from catalog: Catalog, present: (@Sendable (FileID) -> PresentCapture?)? = nil
+    from catalog: Catalog, present: (@Sendable (FileID) -> [RelativePath]?)? = nil
   ) throws(StorageError) -> String? {
     let marks = try renewedMarks()
     if let before = marks.before, try catalog.namesMark() == before {
@@ -120,7 +120,7 @@ public final class NameLedger: Sendable {
       try catalog.forEachGivenName { names in
         var names = names
         if let present {
-          for position in names.indices { names[position].take(present(names[position].file)) }
+          for position in names.indices { names[position].publishedPaths = present(names[position].file) }
         }
         for name in names { shared.add(name) }
         let learned = try use { [isNew, names] database in
@@ -287,9 +287,9 @@ public final class NameLedger: Sendable {
     }
 
     mutating func add(_ given: GivenName) {
-      guard let origin = given.origin, let name = origin.name, let paths = given.publishedPaths, paths.count > 1,
-        given.isOfReceipt
-      else { return }
+      guard let origin = given.origin, let name = origin.name, let paths = given.publishedPaths, paths.count > 1 else {
+        return
+      }
       captures[given.file, default: (name, paths)].paths.removeAll { $0 == origin.path }
     }
   }
@@ -303,8 +303,7 @@ public final class NameLedger: Sendable {
     var paths: [(name: String, path: RelativePath)] = []
     for given in names {
       if let origin = given.origin, let known = origin.name {
-        // It may have been asked for under others before it was delivered.
-        let file = given.publishedPaths == nil || !given.isOfReceipt ? nil : given.file
+        let file = given.publishedPaths == nil ? nil : given.file
         guard try learn(known, for: origin.path, of: file, isNew: isNew, database) else { continue }
         count += known == origin.path ? 0 : 1
       } else {
