@@ -156,7 +156,9 @@ final class SimulatedCapture {
   private(set) var mount = 0
   private(set) var isScanned = false
   /// Something could not be read, and is to be read again.
-  private(set) var isScanFailing = false
+  var isScanFailing: Bool { scanFailsSince != nil }
+  /// Nanoseconds; nil while it does not fail.
+  private(set) var scanFailsSince: Int64?
 
   init(_ world: World) {
     self.world = world
@@ -178,7 +180,7 @@ final class SimulatedCapture {
     sink = nil
     mount += 1
     isScanned = false
-    isScanFailing = false
+    scanFailsSince = nil
     flushes = []
     isFlushDue = false
     for file in byInode.sorted().map(\.value) {
@@ -372,11 +374,11 @@ final class SimulatedCapture {
       guard self.mount == mount, isMounted else { return }
       guard let first = unread.first, world.bug != .endFailedScan else {
         isScanned = true
-        isScanFailing = false
+        scanFailsSince = nil
         sink?.handle(.scanEnded)
         return
       }
-      isScanFailing = true
+      scanFailsSince = scanFailsSince ?? world.time.nanoseconds
       if world.bug != .hideScanFailure {
         sink?.handle(.scanFailing(first.names.first?.parent ?? .root, errno: Refusal.errno))
       }

@@ -127,7 +127,9 @@ final class SimulatedWaits {
       return isDurable || (!isThere && wait.contents.contains { world.oracle.haveReceipt($0) })
     case .failed:
       let isUnreadable = state == .waiting && code == "spool-unreadable" && couldNotBeRead(wait.file)
-      return !isThere || state == .failed || state == .interrupted || state == .cancelled || isUnreadable
+      // The scan has not come to it, and is given up for those that wait.
+      let isUnfound = state == nil && client.capture.scanFailsSince.map { lasts(since: $0) } ?? false
+      return !isThere || state == .failed || state == .interrupted || state == .cancelled || isUnreadable || isUnfound
     case .notToBeDelivered:
       return file?.names.allSatisfy { TemporaryNameRule.standard.matches($0.lastComponent) } ?? false
     }
@@ -142,8 +144,10 @@ final class SimulatedWaits {
   /// It was tried again, and could not be read for ten seconds.
   private func couldNotBeRead(_ file: FileID) -> Bool {
     guard let (first, latest) = unread[file] else { return false }
-    return latest > first && world.time.nanoseconds - first >= 10_000_000_000
+    return latest > first && lasts(since: first)
   }
+
+  private func lasts(since time: Int64) -> Bool { world.time.nanoseconds - time >= 10_000_000_000 }
 
   /// Nobody waits for what is known.
   func check(_ client: SimulatedClient) {

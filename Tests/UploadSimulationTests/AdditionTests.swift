@@ -27,6 +27,13 @@ import Testing
     #expect(violation == nil)
   }
 
+  /// Regression (invariant): a search of the spool that its disk refuses is waited for ten seconds.
+  @Test func searchThatIsGivenUp_endsTheWaiting() throws {
+    let simulation = Simulation(seed: 52_000_009_161, scenario: Self.scenario)
+    let violation = try simulation.run().violation
+    #expect(violation == nil)
+  }
+
   @Test func eachIsDrawn_andSeedsThatFoundSomethingAreWhatTheyWere() {
     let drawn = (1..<200).flatMap { Self.scenario.added(by: $0) }
     for addition in Addition.allCases { #expect(drawn.contains(addition), "\(addition.word)") }
