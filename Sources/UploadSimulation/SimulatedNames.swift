@@ -66,7 +66,10 @@ final class SimulatedNames {
     guard world.bug != .forgetNames, world.bug != .overlookPlainNames else { return try NameLedger() }
     let ledger = try NameLedger(after: entries)
     guard let catalog, world.bug != .overlookPublications else { return ledger }
-    let present = LookupTable(entries.lazy.filter { !$0.state.isHistory }.map { ($0.id, $0.publishedPaths) })
+    let present = LookupTable(
+      entries.lazy.filter { !$0.state.isHistory }.map {
+        ($0.id, PresentCapture(publishedPaths: $0.publishedPaths, receiptName: $0.receipt?.name))
+      })
     try ledger.learn(from: catalog) { present[$0] }
     return ledger
   }

@@ -242,6 +242,18 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "templates", seed: 49_000_005_540,
       story: "the oracle judged the choice of a number by what was heard after it"),
     FoundSeed(
+      scenario: "templates", seed: 50_000_046_481,
+      story: "a new record of names took a name for a capture's that it had been asked for under before"),
+    FoundSeed(
+      scenario: "templates", seed: 51_000_005_696,
+      story: "a new record of names forgot the name that a capture was asked for under after it had been renamed"),
+    FoundSeed(
+      scenario: "templates", seed: 52_100_002_464,
+      story: "so it did where another capture had had that name before"),
+    FoundSeed(
+      scenario: "templates", seed: 52_200_000_281,
+      story: "so it did where it was delivered under another of its paths"),
+    FoundSeed(
       scenario: "killed-writers", seed: 50_000_052_053,
       story: "a mark that the disk did not have hid the one that it had, which proved what was written over"),
     FoundSeed(

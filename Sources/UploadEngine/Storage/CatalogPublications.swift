@@ -1,4 +1,4 @@
-import FileModel
+package import FileModel
 import Foundation
 import GRDB
 
@@ -254,6 +254,34 @@ struct GivenName: Sendable {
   var origin: PublicationOrigin?
   /// The paths of the file under which it was published, if it lies in the spool; else nil.
   var publishedPaths: [RelativePath]?
+  /// The name in the receipt of what the file was last delivered as; nil where there is none.
+  var receiptName: String?
+
+  /// Another catalog knows what lies in the spool.
+  mutating func take(_ capture: PresentCapture?) {
+    publishedPaths = capture?.publishedPaths
+    receiptName = capture?.receiptName
+  }
+
+  /// It was asked for, and is not what the file was delivered as.
+  var isOnlyAsked: Bool { receiptName.map { !$0.utf8.elementsEqual(published.utf8) } ?? false }
+
+  /// The file was delivered as its path, which is its name there.
+  var isDeliveredAsItsPath: Bool { receiptName.map { origin?.path.bytes.elementsEqual($0.utf8) == true } ?? false }
+}
+
+/// A capture that lies in the spool, and was published.
+package struct PresentCapture: Sendable {
+  /// The paths under which it was.
+  package var publishedPaths: [RelativePath]
+  /// The name in its receipt; nil where there is none.
+  package var receiptName: String?
+
+  /// One that has these.
+  package init(publishedPaths: [RelativePath], receiptName: String?) {
+    self.publishedPaths = publishedPaths
+    self.receiptName = receiptName
+  }
 }
 
 extension CatalogRows {
@@ -261,7 +289,8 @@ extension CatalogRows {
   static let selectGivenNames = """
     SELECT name, file, path, called, modified_ns, EXISTS (
       SELECT 1 FROM file WHERE file.id = given.file AND state NOT IN ('evicted', 'removed')
-    ), (SELECT published FROM file WHERE file.id = given.file) FROM (
+    ), (SELECT published FROM file WHERE file.id = given.file),
+    (SELECT receipt_name FROM file WHERE file.id = given.file) FROM (
       SELECT name, file, path, called, modified_ns FROM publication
       UNION ALL SELECT name, file, path, called, modified_ns FROM intent
     ) AS given WHERE name > ? ORDER BY name LIMIT ?
@@ -303,7 +332,7 @@ extension CatalogRows {
       guard let name = columns.text(0), let file = columns.fileID(1) else { return nil }
       return GivenName(
         published: name, file: file, origin: origin(columns, from: 2),
-        publishedPaths: columns.integer(5) == 1 ? columns.paths(6) : nil)
+        publishedPaths: columns.integer(5) == 1 ? columns.paths(6) : nil, receiptName: columns.text(7))
     }
     let last = rows.last.flatMap { Columns($0).text(0) }
     return (names, isFull ? last : nil)

@@ -2,6 +2,7 @@ package import FileModel
 import Foundation
 import GRDB
 import Glibc
+import Lookup
 import OrderedCollections
 import Synchronization
 
@@ -103,10 +104,10 @@ public final class NameLedger: Sendable {
   /// once for each catalog. A sentence for people where names that a template had given were not known.
   ///
   /// A start leaves its mark here and in each catalog; where they agree, nothing is read. The paths under which a capture that lies in the spool
-  /// was published say the catalog's rows, or `present`; it is nil for others.
+  /// was published, and its receipt, say the catalog's rows, or `present`; it is nil for others.
   @discardableResult
   package func learn(
-    from catalog: Catalog, present: (@Sendable (FileID) -> [RelativePath]?)? = nil
+    from catalog: Catalog, present: (@Sendable (FileID) -> PresentCapture?)? = nil
   ) throws(StorageError) -> String? {
     let marks = try renewedMarks()
     if let before = marks.before, try catalog.namesMark() == before {
@@ -120,7 +121,7 @@ public final class NameLedger: Sendable {
       try catalog.forEachGivenName { names in
         var names = names
         if let present {
-          for position in names.indices { names[position].publishedPaths = present(names[position].file) }
+          for position in names.indices { names[position].take(present(names[position].file)) }
         }
         for name in names { shared.add(name) }
         let learned = try use { [isNew, names] database in
@@ -129,9 +130,14 @@ public final class NameLedger: Sendable {
         count += learned.count
         paths += learned.paths
       }
-      try use { [isNew, choices = shared.choices] database in
+      try use { [isNew, shared] database in
         try database.write { database in
-          for (file, path, name) in choices { try Self.share(name, with: path, of: file, isNew: isNew, database) }
+          for (file, path, name) in shared.asked {
+            try Self.choose(name, for: path, of: file, mayPass: true, isNew: isNew, database)
+          }
+          for (file, path, name) in shared.choices {
+            try Self.choose(name, for: path, of: file, mayPass: false, isNew: isNew, database)
+          }
         }
       }
     }
@@ -278,18 +284,28 @@ public final class NameLedger: Sendable {
     return migrator
   }
 
-  /// The catalog keeps one path of a name, and a capture may have been published under it from several.
+  /// What captures are called where nothing that was delivered for that path says it. The catalog keeps one path of a name, and a capture
+  /// may have been published under it from several; it may also have been asked for under names that are not its receipt's.
   private struct SharedNames {
     private var captures: OrderedDictionary<FileID, (name: RelativePath, paths: [RelativePath])> = [:]
+    private(set) var asked: [(file: FileID, path: RelativePath, name: RelativePath)] = []
+    private var askedPaths: LookupTable<FileID, [RelativePath]> = [:]
 
+    /// What was asked for is for these very paths.
     var choices: [(file: FileID, path: RelativePath, name: RelativePath)] {
-      captures.flatMap { file, shared in shared.paths.map { (file, $0, shared.name) } }
+      captures.flatMap { file, shared in
+        shared.paths.filter { askedPaths[file]?.contains($0) != true }.map { (file, $0, shared.name) }
+      }
     }
 
     mutating func add(_ given: GivenName) {
-      guard let origin = given.origin, let name = origin.name, let paths = given.publishedPaths, paths.count > 1 else {
-        return
+      guard let origin = given.origin, let name = origin.name, let paths = given.publishedPaths else { return }
+      guard !given.isOnlyAsked else {
+        guard !given.isDeliveredAsItsPath else { return }
+        asked.append((given.file, origin.path, name))
+        return askedPaths[given.file, default: []].append(origin.path)
       }
+      guard paths.count > 1 else { return }
       captures[given.file, default: (name, paths)].paths.removeAll { $0 == origin.path }
     }
   }
@@ -304,7 +320,10 @@ public final class NameLedger: Sendable {
     for given in names {
       if let origin = given.origin, let known = origin.name {
         let file = given.publishedPaths == nil ? nil : given.file
-        guard try learn(known, for: origin.path, of: file, isNew: isNew, database) else { continue }
+        let isOnlyAsked = given.isOnlyAsked
+        guard try learn(known, for: origin.path, of: file, isOnlyAsked: isOnlyAsked, isNew: isNew, database) else {
+          continue
+        }
         count += known == origin.path ? 0 : 1
       } else {
         let name = Data(given.published.utf8)
@@ -321,7 +340,8 @@ public final class NameLedger: Sendable {
 
   /// False where it is known whose the name is. A record that has just begun knows it at most from receipts, which say no path.
   private static func learn(
-    _ given: RelativePath, for wanted: RelativePath, of file: FileID?, isNew: Bool, _ database: Database
+    _ given: RelativePath, for wanted: RelativePath, of file: FileID?, isOnlyAsked: Bool, isNew: Bool,
+    _ database: Database
   ) throws -> Bool {
     let (name, path, file) = (Data(given.bytes), Data(wanted.bytes), file?.blob ?? Data())
     try database.cachedStatement(
@@ -332,10 +352,8 @@ public final class NameLedger: Sendable {
         """
     ).execute(arguments: [name, file, path, isNew])
     let isLearned = database.changesCount > 0
-    // Of several that came under the path one after the other the name passes to the one that asks for it next. One capture has it under
-    // all of its paths.
-    if !file.isEmpty, let owner = try owner(of: name, for: path, database), owner.passes || owner.file == file {
-      try choose(name, for: path, of: file, isNew: isNew, database)
+    if !file.isEmpty, !isOnlyAsked {
+      try choose(name, for: path, of: file, mayPass: true, isNew: isNew, database)
     }
     guard isLearned else { return false }
     if let (unnumbered, number) = NameTemplate.number(in: given) {
@@ -344,19 +362,22 @@ public final class NameLedger: Sendable {
     return true
   }
 
-  /// A capture has one name under several paths, if the name is its own.
-  private static func share(
-    _ name: RelativePath, with path: RelativePath, of file: FileID, isNew: Bool, _ database: Database
+  private static func choose(
+    _ name: RelativePath, for path: RelativePath, of file: FileID, mayPass: Bool, isNew: Bool, _ database: Database
   ) throws {
-    let (name, path) = (Data(name.bytes), Data(path.bytes))
-    guard try owner(of: name, for: path, database)?.file == file.blob else { return }
-    try choose(name, for: path, of: file.blob, isNew: isNew, database)
+    try choose(
+      Data(name.bytes), for: Data(path.bytes), of: file.blob, mayPass: mayPass, isNew: isNew, database)
   }
 
-  /// Of a capture without a receipt a new record takes it that it is called as its path: what was sent says it better.
+  /// A capture has one name under all of its paths, if the name is its own. Of several that came under a path one after the other it passes to
+  /// the one that asks for it next. Of a capture without a receipt a new record takes it that it is called as its path: what was sent says
+  /// it better.
   private static func choose(
-    _ name: Data, for path: Data, of file: Data, isNew: Bool, _ database: Database
+    _ name: Data, for path: Data, of file: Data, mayPass: Bool, isNew: Bool, _ database: Database
   ) throws {
+    guard let owner = try owner(of: name, for: path, database), mayPass && owner.passes || owner.file == file else {
+      return
+    }
     try database.cachedStatement(
       sql: """
         INSERT INTO choice (file, path, name) VALUES (?1, ?2, ?3) ON CONFLICT (file, path) DO UPDATE

@@ -413,6 +413,7 @@ import Testing
         origin: PublicationOrigin(path: RelativePath(path), name: RelativePath(name), modifiedNanoseconds: 1))
       var entry = self.published(file.low, path)
       entry.publishedPaths = []
+      entry.receipt?.name = name
       try catalog.write(
         present.contains(path) ? [entry] : [], removing: [],
         publications: .init(published: [.init(name: name, publication: publication)]))
@@ -435,6 +436,38 @@ import Testing
     #expect(try decide(others, 3, "f/x") == "x-3" && (try decide(others, 4, "e/x")) == "x-2")
     #expect(try decide(others, 5, "d/x") == "x", "what comes to a path has the name that it had")
     others.stop()
+  }
+
+  /// Regression, found by the simulation (templates, seed 50000046481): a name under which a capture was to be published, before it was under
+  /// another one, was said to be its name after the record was lost.
+  @Test(.promises("DE138b")) func aNewRecord_takesTheNameOfTheReceipt() throws {
+    let catalog = try catalog(["d/a": "d-a"], present: ["d/a"])
+    let file = FileID(high: 0, low: 100)
+    let earlier = EarlierPublication(
+      fileID: file, merkleRoot: "", sizeBytes: 1, chunkBytes: 1,
+      origin: PublicationOrigin(path: RelativePath("d/a"), name: RelativePath("a"), modifiedNanoseconds: 1))
+    try catalog.write([], removing: [], publications: .init(published: [.init(name: "a", publication: earlier)]))
+    let ledger = try NameLedger(path: path)
+    try ledger.learn(from: catalog) { id in
+      id == file ? PresentCapture(publishedPaths: [RelativePath("d/a")], receiptName: "d-a") : nil
+    }
+    #expect(try ledger.known([file])[file]?[RelativePath("d/a")] == RelativePath("d-a"))
+  }
+
+  /// Regression, found by the simulation (templates, seed 51000005696): what was renamed after its delivery, and asked for under its new name, got
+  /// a third one, because only the receipt's counted.
+  @Test(.promises("DE138b")) func aNewRecord_knowsANameThatWasAskedForAfterTheDelivery() throws {
+    let catalog = try catalog(["d/a": "d-a"], present: ["d/a"])
+    let file = FileID(high: 0, low: 100)
+    let asked = EarlierPublication(
+      fileID: file, merkleRoot: "", sizeBytes: 1, chunkBytes: 1,
+      origin: PublicationOrigin(path: RelativePath("e/b"), name: RelativePath("e-b"), modifiedNanoseconds: 1))
+    try catalog.write([], removing: [], publications: .init(published: [.init(name: "e-b", publication: asked)]))
+    let ledger = try NameLedger(path: path)
+    try ledger.learn(from: catalog) { id in
+      id == file ? PresentCapture(publishedPaths: [RelativePath("e/b")], receiptName: "d-a") : nil
+    }
+    #expect(try ledger.known([file])[file]?[RelativePath("e/b")] == RelativePath("e-b"))
   }
 
   /// Regression: captures of one path have different numbers. A new record, or an older one, gave those of before again, and each capture replaced
@@ -518,6 +551,7 @@ import Testing
     let catalog = try catalog(["d/x": "x-2"], present: ["d/x"])
     var entry = published(100, "d/x")
     entry.publishedPaths = [RelativePath("e/x"), RelativePath("d/x")]
+    entry.receipt?.name = "x-2"
     try catalog.upsert([entry])
     let ledger = try NameLedger(after: [entry])
     try ledger.learn(from: catalog)
@@ -534,7 +568,7 @@ import Testing
     var changed = published(100, "d/x")
     (changed.state, changed.receipt) = (.pending, nil)
     let ledger = try NameLedger(after: [changed])
-    try ledger.learn(from: catalog) { _ in [] }
+    try ledger.learn(from: catalog) { _ in PresentCapture(publishedPaths: [], receiptName: nil) }
     let names = try names("{name}", ledger)
     #expect(try decide(names, 100, "d/x") == "x-2")
     names.stop()
