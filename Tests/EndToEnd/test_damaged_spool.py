@@ -43,7 +43,7 @@ NAMED = [
     ("cut", ".state/catalog.sqlite-wal"), ("empty", ".state/master.key"), ("zero", ".state/names.sqlite"), ("flip", ".state/resume/ID"),
     ("delete", ".state/spool"), ("make-folder", ".state/catalog.sqlite"), ("link", ".state/lock"), ("hard-link", ".state/marks"),
     ("pipe", ".spool"), ("give-away", ".state/catalog.sqlite"), ("delete", ".state/catalog.sqlite"), ("zero", ".state/master.key"),
-    ("link", ".spool.new"),
+    ("link", ".spool.new"), ("delete", ".state/catalog.sqlite-wal"), ("delete", ".state/names.sqlite-wal"),
 ]
 ENDED_NAMED = [("zero", ".state/catalog.sqlite"), ("pipe", ".state/last-end.json"), ("pipe", ".state/last-end.json.tmp")]
 
@@ -54,6 +54,7 @@ SAID = {
     ("zero", ".state/master.key"): "put aside", ("delete", ".state/master.key"): "put aside",
     ("pipe", ".state/master.key"): "no plain file", ("zero", ".state/resume/ID"): "put aside",
     ("pipe", ".state/resume/ID"): "no plain file", ("delete", ".state/names.sqlite"): "is missing",
+    ("delete", ".state/catalog.sqlite-wal"): "has lost its log", ("delete", ".state/names.sqlite-wal"): "has lost its log",
     ("pipe", ".state/names.sqlite"): "is missing", ("delete", ".state/catalog.sqlite"): "is gone, or as old as its copy",
 }
 # What may become of what stands on a capture.

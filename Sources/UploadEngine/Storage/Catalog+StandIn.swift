@@ -32,8 +32,23 @@ extension Catalog {
     try StateDatabase.copy(original, to: path)
     try original.close()
     let restored = try DatabaseQueue(path: path)
-    try restored.write { try CatalogRows.doubtDeliveries($0) }
+    try doubtDeliveries(restored)
     try restored.close()
+  }
+
+  /// What is older than what was delivered is read before it is believed.
+  static func doubtDeliveries(_ database: DatabaseQueue) throws {
+    try database.write { try CatalogRows.doubtDeliveries($0) }
+  }
+
+  /// Whether a copy was made after the database was written to last, whose log is not counted.
+  static func isCopyLater(of path: String) -> Bool {
+    var (original, copy) = (stat(), stat())
+    guard stat(path, &original) == 0, lstat(StateCopies.path(of: path), &copy) == 0, copy.st_size > 0 else {
+      return false
+    }
+    let (before, after) = (original.st_mtim, copy.st_mtim)
+    return (after.tv_sec, after.tv_nsec) > (before.tv_sec, before.tv_nsec)
   }
 }
 

@@ -29,21 +29,44 @@ public final class Catalog: Sendable {
   let path: String
   /// There was none at the start.
   private let wasMissing: Bool
+  private let wasAnew: Bool
 
   /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`. What may pass, as a disk that refuses
   /// something, is tried for so long before it is an error.
   /// Where the disk is full, the room is given to it.
-  public init(path: String, room: StateRoom? = nil, patience: StartPatience = .none) throws(StorageError) {
+  ///
+  /// `wasAnew`: an earlier opening of this start found that what was known is lost, or never was.
+  public init(
+    path: String, room: StateRoom? = nil, patience: StartPatience = .none, wasAnew: Bool = false
+  ) throws(StorageError) {
     self.path = path
+    self.wasAnew = wasAnew
     wasMissing = access(path, F_OK) != 0 && errno == ENOENT
-    var state = State(connection: StateConnection(path: path, room: room) { try Self.prepare($0, $1, path) })
-    if wasMissing {
+    let isOlder = StateDatabase.hasLostLog(path)
+    let mayUseCopy = !isOlder || Self.isCopyLater(of: path)
+    var state = State(
+      connection: StateConnection(path: path, room: room) { database, opening in
+        try Self.prepare(database, opening, path)
+        if isOlder, !mayUseCopy, opening == .first { try Self.doubtDeliveries(database) }
+      })
+    if isOlder {
+      let (what, log) = ("the catalog \(quoted(path))", quoted(path + "-wal"))
+      let lost = "\(what) has lost its log, \(log), in which stood what was recorded last: "
+      if mayUseCopy {
+        let aside = try StateDatabase.moveAside(path)
+        state.damage =
+          "\(lost)it is kept as \(quoted(aside)), and "
+          + (Self.standIn(for: path) ? Self.standInWords : Self.newOneWords)
+      } else {
+        state.damage = "\(lost)\(Self.olderWords)"
+      }
+    } else if wasMissing {
       // The journal of the one that is gone would be applied to what takes its place.
-      if access(path + "-wal", F_OK) == 0 { _ = try Self.moveAside(path) }
+      if access(path + "-wal", F_OK) == 0 { _ = try StateDatabase.moveAside(path) }
       if Self.standIn(for: path) { state.damage = "the catalog \(quoted(path)) was missing; \(Self.standInWords)" }
     } else if StateDatabase.isBare(path) {
       // To SQLite it is a new one.
-      let aside = try Self.moveAside(path)
+      let aside = try StateDatabase.moveAside(path)
       state.damage =
         "the catalog \(quoted(path)) was empty; it is kept as \(quoted(aside)), and "
         + (Self.standIn(for: path) ? Self.standInWords : Self.newOneWords)
@@ -98,7 +121,7 @@ public final class Catalog: Sendable {
   }
 
   /// What was known is lost, or never was.
-  public var isAnew: Bool { wasMissing || openedDamaged != nil }
+  public var isAnew: Bool { wasAnew || wasMissing || openedDamaged != nil }
 
   /// What is known of files that may be in the spool, by their names: of all, or of those that were not whole.
   public func known(onlyDoubtful: Bool) throws(StorageError) -> [RelativePath: KnownCapture] {
@@ -309,7 +332,7 @@ extension Catalog {
     } catch {
       guard isInUse ? isDamagedFile(error) : isDamage(error) else { throw storageError(error, path) }
       state.connection.drop()
-      let aside = try moveAside(path)
+      let aside = try StateDatabase.moveAside(path)
       // The same copy would be damaged in the same way.
       let standsIn = !isInUse && state.damage == nil && standIn(for: path)
       state.damage =
@@ -344,28 +367,11 @@ extension Catalog {
   private static let standInWords =
     "its copy for backups stands in for it: what that says was delivered is read and compared, and what was delivered later "
     + "is uploaded again"
+  private static let olderWords =
+    "what it says was delivered is read and compared, and what was delivered later is uploaded again"
 
   static func check(_ database: DatabaseQueue) throws {
-    let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
-    guard findings == ["ok"] else {
-      throw StorageError(.damaged, findings.first ?? "the database cannot be checked")
-    }
-  }
-
-  /// Moves the database with its journal, which would otherwise be applied to the new one.
-  private static func moveAside(_ path: String) throws(StorageError) -> String {
-    // The first damage says most about its cause, so the early ones are kept and the last place is used again.
-    let numbers = 1...10
-    let number = numbers.first { access("\(path).damaged-\($0)", F_OK) != 0 } ?? numbers.upperBound
-    let aside = "\(path).damaged-\(number)"
-    for suffix in ["-wal", "-shm"] {
-      unlink(aside + suffix)
-      if rename(path + suffix, aside + suffix) != 0, errno != ENOENT {
-        throw .system(errno, cannot: "move \(quoted(path + suffix)) away")
-      }
-    }
-    if rename(path, aside) != 0, errno != ENOENT { throw .system(errno, cannot: "move \(quoted(path)) away") }
-    return aside
+    if let finding = try StateDatabase.finding(in: database) { throw StorageError(.damaged, finding) }
   }
 
   /// True for what another attempt would meet again, and a new database would not.

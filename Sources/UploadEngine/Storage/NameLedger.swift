@@ -69,12 +69,17 @@ public final class NameLedger: Sendable {
     after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) {
     self.path = path
-    lostPast = try Self.lostPast(of: path, earlier)
+    // The log of one that was moved away, or lost, would be applied to the new one.
+    if !Self.isThere(path), Self.isThere(path + "-wal") { _ = try StateDatabase.moveAside(path) }
+    let isOlder = StateDatabase.hasLostLog(path)
+    lostPast = isOlder ? Self.olderWords(path) : try Self.lostPast(of: path, earlier)
     var connection = StateConnection(path: path, room: room) { database, opening in
       // The log beside a record that was cut gives it its length back, and what is lost shows when a name is wanted.
       if opening == .first { try Self.check(database) }
       try Self.noteBeginning(database)
       try Self.migrator(after: earlier).migrate(database)
+      // What catalogs know is learned.
+      if isOlder, opening == .first { try database.write { try $0.execute(sql: "DELETE FROM mark") } }
     }
     do {
       try connection.open(patience: patience)
@@ -191,6 +196,11 @@ public final class NameLedger: Sendable {
   private static func missingWords(_ path: String) -> String {
     "the names' record \(quoted(path)) is missing: a new one was begun, which knows of the names of earlier captures those under which "
       + "something was published; where another one is wanted again, --if-exists says what happens"
+  }
+
+  private static func olderWords(_ path: String) -> String {
+    "the names' record \(quoted(path)) has lost its log, \(quoted(path + "-wal")), in which stood the names that were given last: it knows "
+      + "those under which something was published; where another one is wanted again, --if-exists says what happens"
   }
 
   /// Nil where the disk cannot say it, which shows when the record is opened.
@@ -625,8 +635,8 @@ public final class NameLedger: Sendable {
   }
 
   private static func check(_ database: DatabaseQueue) throws {
-    let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
-    guard findings == ["ok"] else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: findings.first) }
+    guard let finding = try StateDatabase.finding(in: database) else { return }
+    throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: finding)
   }
 
   private static func failure(_ error: any Error, _ path: String) -> StorageError {

@@ -1,5 +1,6 @@
 public import FileModel
 public import Logging
+import Lookup
 import Synchronization
 
 /// What the engines of a spool keep on its disk: opened together, and closed together once they have ended.
@@ -19,6 +20,15 @@ public final class SpoolState: Sendable {
   private let logger: Logger
   private let catalogs = Mutex<[Catalog]>([])
   private let copies: StateCopies
+  private let anew = LostCatalogs()
+
+  /// The paths of catalogs of which an opening of this start found that what they knew is lost; a later one meets what took their place.
+  private final class LostCatalogs: Sendable {
+    private let paths = Mutex<LookupSet<String>>([])
+
+    func note(_ path: String) { paths.withLock { _ = $0.insert(path) } }
+    func contains(_ path: String) -> Bool { paths.withLock { $0.contains(path) } }
+  }
 
   /// Opens what all engines share, and keeps another mount away. `reserveBytes` of the disk stay free of copies for backups. `pause`
   /// waits between two tries to open something; false ends the start.
@@ -32,10 +42,11 @@ public final class SpoolState: Sendable {
     identity = SpoolIdentity(in: directory, logger: logger)
     room = StateRoom(in: directory.path, logger: logger)
     ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: patience) {
-      [directory, room, patience] take in
+      [directory, room, patience, anew] take in
       for path in try directory.catalogPaths() {
         let catalog = try Catalog(path: path, room: room, patience: patience)
         defer { catalog.close() }
+        if catalog.isAnew { anew.note(path) }
         if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
         try catalog.forEachPage(take)
       }
@@ -47,8 +58,8 @@ public final class SpoolState: Sendable {
 
   /// Opens the catalog of a destination; once for each.
   public func catalog(of destination: DestinationName) throws(StorageError) -> Catalog {
-    let catalog = try Catalog(
-      path: directory.place(of: destination).catalogPath, room: room, patience: patience)
+    let path = try directory.place(of: destination).catalogPath
+    let catalog = try Catalog(path: path, room: room, patience: patience, wasAnew: anew.contains(path))
     catalogs.withLock { $0.append(catalog) }
     if let ledger { learn(from: catalog, ledger) }
     copy(catalog)

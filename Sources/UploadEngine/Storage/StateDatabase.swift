@@ -70,6 +70,7 @@ enum StateDatabase {
       // Of a copy of a database with a log SQLite says that it has one, too.
       try copy.writeWithoutTransaction { database in
         try database.execute(sql: "PRAGMA journal_mode = DELETE")
+        try note(isInUse: false, in: database)
         try change(database)
       }
     } catch {
@@ -106,18 +107,44 @@ enum StateDatabase {
     return status.st_size == 0 || hasNoSchema(path)
   }
 
-  /// SQLite's file format, section 1.3: a magic string, and at byte 40 how often the schema has changed. What is still in the log is not in the
-  /// file.
+  /// What is still in the log is not in the file.
   private static func hasNoSchema(_ path: String) -> Bool {
     var log = stat()
-    guard stat(path + "-wal", &log) == 0 ? log.st_size == 0 : errno == ENOENT else { return false }
+    guard stat(path + "-wal", &log) == 0 ? log.st_size == 0 : errno == ENOENT, let head = head(of: path) else {
+      return false
+    }
+    return head[schemaCookie].allSatisfy { $0 == 0 }
+  }
+
+  /// Where the head of a file says how often the schema has changed, and which application's it is (SQLite's file format, section 1.3).
+  private static let (schemaCookie, applicationID, headBytes) = (40..<44, 68..<72, 72)
+
+  /// The first bytes of a database; nil where it is none, or cannot be looked at.
+  private static func head(of path: String) -> [UInt8]? {
     let descriptor = Glibc.open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
-    guard descriptor >= 0 else { return false }
+    guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
-    let head = [UInt8](unsafeUninitializedCapacity: 44) { buffer, count in
+    let head = [UInt8](unsafeUninitializedCapacity: headBytes) { buffer, count in
       count = max(0, pread(descriptor, buffer.baseAddress, buffer.count, 0))
     }
-    return head.count == 44 && head.starts(with: "SQLite format 3\0".utf8) && head[40...].allSatisfy { $0 == 0 }
+    return head.count == headBytes && head.starts(with: "SQLite format 3\0".utf8) ? head : nil
+  }
+
+  /// The application that a database names while it is in use (“ufsw”): what was recorded last stands in its log.
+  private static let applicationInUse: Int32 = 0x7566_7377
+
+  /// Whether a database was in use when its process ended, and the log that it had is not there: what was recorded last is lost.
+  static func hasLostLog(_ path: String) -> Bool {
+    guard path != inMemory, let head = head(of: path) else { return false }
+    let application = head[applicationID].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+    return application == UInt32(applicationInUse) && access(path + "-wal", F_OK) != 0 && errno == ENOENT
+  }
+
+  /// States in a database that it is in use, or no longer. That stands in the file itself once the log is emptied.
+  static func note(isInUse: Bool, in database: Database) throws {
+    let application = isInUse ? applicationInUse : 0
+    guard try Int32.fetchOne(database, sql: "PRAGMA application_id") != application else { return }
+    try database.execute(sql: "PRAGMA application_id = \(application)")
   }
 
   /// Without the statement and its values, which hold the names of captures; with what to do about it, where that is known.
@@ -170,6 +197,31 @@ enum StateDatabase {
     case let error as DatabaseError: [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode)
     default: false
     }
+  }
+
+  /// Moves a database with its log, which would otherwise be applied to the one that takes its place; each may be missing. Says where the
+  /// database is.
+  static func moveAside(_ path: String) throws(StorageError) -> String {
+    // The first damage says most about its cause, so the early ones are kept and the last place is used again.
+    let numbers = 1...10
+    let number = numbers.first { access("\(path).damaged-\($0)", F_OK) != 0 } ?? numbers.upperBound
+    let aside = "\(path).damaged-\(number)"
+    for suffix in ["-wal", "-shm"] {
+      unlink(aside + suffix)
+      if rename(path + suffix, aside + suffix) != 0, errno != ENOENT {
+        throw .system(errno, cannot: "move \(quoted(path + suffix)) away")
+      }
+    }
+    if rename(path, aside) != 0, errno != ENOENT { throw .system(errno, cannot: "move \(quoted(path)) away") }
+    return aside
+  }
+
+  /// What SQLite finds wrong in a database, in one line; nil where that is nothing.
+  static func finding(in database: DatabaseQueue) throws -> String? {
+    let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
+    guard findings != ["ok"] else { return nil }
+    // A heading comes before the first one.
+    return findings.first?.split(separator: "\n").last.map(String.init) ?? "the database cannot be checked"
   }
 
   /// Whether the disk gives every byte of a database and its log, whatever they say.

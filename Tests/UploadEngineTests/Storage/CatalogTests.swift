@@ -300,6 +300,62 @@ import Threads
     #expect(try reopened.loadAll() == [delivered(1)] && reopened.openedDamaged == nil)
   }
 
+  /// Regression: a catalog whose log was deleted after a kill counted as all that had been known, and what it said of contents of before was
+  /// believed.
+  @Test(.promises("S45f"), arguments: [false, true])
+  func aLogThatWasDeletedAfterAKill_isSaid_andTheLaterOneOfCatalogAndCopyStandsIn(isCopied: Bool) throws {
+    try Catalog(path: path).close()
+    let ended = try folder.read("catalog.sqlite")
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    if isCopied { try catalog.copy(to: StateCopies.path(of: path)) }
+    try catalog.upsert([delivered(2)])
+    let (killed, log) = try (folder.read("catalog.sqlite"), folder.read("catalog.sqlite-wal"))
+    catalog.close()
+
+    func open(_ file: [UInt8], _ log: [UInt8]?) throws -> Catalog {
+      for name in folder.names() where name.hasPrefix("catalog.sqlite") { unlink(folder(name)) }
+      try folder.write(file, to: "catalog.sqlite")
+      if let log { try folder.write(log, to: "catalog.sqlite-wal") }
+      // The copy was made after the file was written to last.
+      var times = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 1, tv_nsec: 0)]
+      #expect(utimensat(AT_FDCWD, path, &times, 0) == 0)
+      return try Catalog(path: path)
+    }
+    let whole = try open(killed, log)
+    #expect(try whole.openedDamaged == nil && sorted(whole.loadAll()) == [delivered(1), delivered(2)])
+    whole.close()
+    let atRest = try open(ended, nil)
+    #expect(!atRest.isAnew)
+    atRest.close()
+    let older = try open(killed, nil)
+    let said = try #require(older.openedDamaged)
+    #expect(said.contains("has lost its log") && said.contains("stands in for it") == isCopied && older.isAnew)
+    var known = delivered(1)
+    known.modifiedNanoseconds -= 1
+    #expect(try older.loadAll() == (isCopied ? [known] : []))
+    older.close()
+    let next = try Catalog(path: path)
+    #expect(!next.isAnew)
+    next.close()
+    #expect(try Catalog(path: path, wasAnew: true).isAnew)
+  }
+
+  /// What the file of a killed mount says was delivered is compared, too.
+  @Test(.promises("S45f")) func whatACatalogWithoutItsLogSaysWasDelivered_isToBeCompared() throws {
+    let first = try Catalog(path: path)
+    try first.upsert([delivered(1)])
+    first.close()
+    let catalog = try Catalog(path: path)
+    try catalog.markChanged(delivered(1).id)
+    let killed = try folder.read("catalog.sqlite")
+    catalog.close()
+    try folder.write(killed, to: "catalog.sqlite")
+    var known = delivered(1)
+    known.modifiedNanoseconds -= 1
+    #expect(try Catalog(path: path).loadAll() == [known])
+  }
+
   /// Regression: SQLite applied to the copy what the journal of the lost catalog held.
   @Test(.promises("S45f")) func theJournalOfALostCatalog_isNotAppliedToItsCopy() throws {
     let catalog = try Catalog(path: path)

@@ -470,6 +470,42 @@ import Testing
     #expect(try ledger.known([file])[file]?[RelativePath("e/b")] == RelativePath("e-b"))
   }
 
+  /// Regression: where a damaged record had been moved away, as its message says, SQLite applied the log that was left to the new one.
+  @Test(.promises("DE138b")) func theLogOfARecordThatWasMovedAway_isNotAppliedToTheNewOne() throws {
+    let names = try names("{name}", try NameLedger(path: path))
+    for number in 1...40 as ClosedRange<UInt64> { _ = try decide(names, number, "d\(number)/\(number)") }
+    let log = try folder.read("names.sqlite-wal")
+    names.stop()
+    unlink(path)
+    try folder.write(log, to: "names.sqlite-wal")
+    let others = try self.names("{name}", try NameLedger(path: path))
+    #expect(try !log.isEmpty && decide(others, 41, "e/1") == "1")
+    others.stop()
+  }
+
+  /// Regression: a record whose log was deleted after a kill, together with the catalog's, was taken for all that had been given.
+  @Test(.promises("S45f")) func aRecordWhoseLogWasDeletedAfterAKill_saysSo_andLearnsWhatWasPublished() throws {
+    let catalog = try catalog(["d/a": "a"], present: ["d/a"])
+    let first = try NameLedger(path: path)
+    try first.learn(from: catalog)
+    let names = try names("{name}", first)
+    #expect(try decide(names, 100, "d/a") == "a")
+    let killed = try folder.read("names.sqlite")
+    names.stop()
+    first.close()
+    #expect(try NameLedger(path: path).lostPast == nil)
+    unlink(path + "-wal")
+    try folder.write(killed, to: "names.sqlite")
+    let older = try NameLedger(path: path)
+    #expect(older.lostPast?.contains("has lost its log") == true)
+    try older.learn(from: catalog)
+    let others = try self.names("{name}", older)
+    #expect(try decide(others, 2, "e/a") == "a-2" && (try decide(others, 100, "d/a")) == "a")
+    others.stop()
+    older.close()
+    #expect(try NameLedger(path: path).lostPast == nil)
+  }
+
   /// Regression: captures of one path have different numbers. A new record, or an older one, gave those of before again, and each capture replaced
   /// one that was nowhere else, also with `--if-exists refuse`.
   @Test(.promises("DE138b"), arguments: [false, true])
