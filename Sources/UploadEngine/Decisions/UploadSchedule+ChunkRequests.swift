@@ -14,7 +14,7 @@ extension UploadSchedule {
     for id in activeMedium + activeLarge where !passedOver.contains(id) {
       guard let entry = files.entry(id), let transfer = entry.file.transfer,
         !transfer.readIndices.isEmpty || entry.file.isStreamed,
-        best.map({ $0.time > turnTime(of: entry.file) }) ?? true
+        mayProbe(with: entry.file), best.map({ $0.time > turnTime(of: entry.file) }) ?? true
       else { continue }
       let file = entry.file
       if file.isStreamed {

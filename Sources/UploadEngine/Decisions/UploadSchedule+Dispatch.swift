@@ -111,6 +111,7 @@ extension UploadSchedule {
   mutating func pump(at now: Moment) {
     admit()
     askForHoles()
+    probeWithUntried(at: now)
     for id in activeLarge {
       sendControl(id, at: now)
       sendZeros(id, at: now)
@@ -150,7 +151,7 @@ extension UploadSchedule {
 
   /// As many as there may be. The tier bounds the chunks of large files; the others are bound by the round trip, whatever
   /// the link carries.
-  private mutating func sendChunks(at now: Moment) {
+  mutating func sendChunks(at now: Moment) {
     passedOver = []
     while maySend(at: now), hasRoomOnLine(at: now),
       let (id, index) = nextChunkToSend(at: now) ?? nextEarlyChunkToSend(at: now), startsNow(at: now)

@@ -60,10 +60,30 @@ extension UploadSchedule {
     }
   }
 
-  /// While the destination is suspect each request is a trial: with few bytes, and first with what was not refused before.
-  func trialOrder(of file: FileUpload) -> UInt64 { file.snapshot.sizeBytes >> 1 | (file.attempts > 0 ? 1 << 63 : 0) }
+  /// While the destination is suspect each request is a trial: with few bytes, and first with what was not tried in vain.
+  func trialOrder(of file: FileUpload) -> UInt64 { file.snapshot.sizeBytes >> 1 | (wasTriedInVain(file) ? 1 << 63 : 0) }
 
   func trialOrder(of id: FileID) -> UInt64 { files.entry(id).map { trialOrder(of: $0.file) } ?? 0 }
+
+  /// A file that changes has no attempts any more, and would be tried before all others for ever: one probe is enough for it.
+  private func wasTriedInVain(_ file: FileUpload) -> Bool { file.attempts > 0 || probedFiles.contains(file.id) }
+
+  /// While untried files are asked for, a file that was tried in vain is passed over.
+  func mayProbe(with file: FileUpload) -> Bool { !isProbingWithUntried || !wasTriedInVain(file) }
+
+  /// The probe goes to a file that was not tried in vain, of whatever length: the others may have been refused for what they are. Where
+  /// nothing of such a file can go out now, each may have it.
+  mutating func probeWithUntried(at now: Moment) {
+    guard gate != .open, maySend(at: now) else { return }
+    isProbingWithUntried = true
+    defer { isProbingWithUntried = false }
+    for id in activeLarge {
+      sendControl(id, at: now)
+      sendZeros(id, at: now)
+    }
+    sendSmallFiles(at: now)
+    sendChunks(at: now)
+  }
 
   /// One more chunk of a file may go out now. After a refusal one may be under way, then twice as many for each that is taken; of
   /// all files together of which the destination has lost repeatedly what it had acknowledged, one.
@@ -104,6 +124,9 @@ extension UploadSchedule {
     let purpose = underway.purpose
     answered = Answered(bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero)
     guard case .refused(let failure) = outcome else { return proved(purpose.proof, request, at: now) }
+    if gate == .probing(request) {
+      for id in purpose.files { probedFiles.insert(id) }
+    }
     switch policy.verdict(on: failure.kind, attempts: 0) {
     case .pauseDestination:
       suspectDestination(request, underway.endpoint, failure, by: .answers, at: now)
@@ -220,6 +243,7 @@ extension UploadSchedule {
     gate = .open
     gateAttempts = 0
     gateFailure = nil
+    probedFiles = []
     actions.append(.report(.destinationAvailable))
     for id in openFiles { planSession(id, at: now) }
   }

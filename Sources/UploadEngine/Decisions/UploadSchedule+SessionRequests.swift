@@ -53,7 +53,7 @@ extension UploadSchedule {
   mutating func sendControl(_ id: FileID, at now: Moment) {
     guard controlRequests < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
       entry.file.phase == .ready, !entry.file.isWholeFile, let state = entry.file.session?.state,
-      wantsRequest(entry.file, state)
+      wantsRequest(entry.file, state), mayProbe(with: entry.file)
     else { return }
     var file = entry.file
     switch state {

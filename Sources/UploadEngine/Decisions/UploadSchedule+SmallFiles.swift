@@ -103,7 +103,7 @@ extension UploadSchedule {
       }
       byteCount += isFull ? 0 : file.snapshot.sizeBytes
       isFull = isFull || turns.count == countMax || !turns.isEmpty && (byteCount > bytesMax || file.goesAlone)
-      guard !isFull, file.publishing == nil, mayPublish(turn.path, of: file),
+      guard !isFull, file.publishing == nil, mayProbe(with: file), mayPublish(turn.path, of: file),
         names.insert(turn.path).inserted
       else {
         rest.append(id)

@@ -102,7 +102,8 @@ extension UploadSchedule {
     // The answer that has opened it, or said what it holds, would have told.
     guard case .upTo(let rangesMax) = zeros else { return transfer.readHoles() }
     guard transfer.sendingHoleCount == 0, entry.file.phase == .ready, !entry.file.isPublishingOlderContent,
-      controlRequests < limits.controlRequests, maySend(at: now), mayGoOut(ofFile: entry.file)
+      controlRequests < limits.controlRequests, maySend(at: now), mayGoOut(ofFile: entry.file),
+      mayProbe(with: entry.file)
     else { return }
     let (ranges, digest) = transfer.nextHoles(
       rangesMax: rangesMax, chunksMax: Self.zeroChunksMax, besides: session.chunksInFlight)

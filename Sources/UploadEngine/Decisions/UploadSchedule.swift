@@ -326,6 +326,10 @@ public struct UploadSchedule: Sendable {
   /// Refused for now, and nothing of the kind was taken since.
   var refusedFiles: LookupSet<FileID> = []
   var refusedProof = Proof.answers
+  /// Files of which a request was the probe and did not succeed, since the gate closed.
+  var probedFiles: LookupSet<FileID> = []
+  /// Only what was not tried in vain has its turn; see ``probeWithUntried(at:)``.
+  var isProbingWithUntried = false
   /// Files to which no session was given, in a row.
   var refusedOpenings: LookupSet<FileID> = []
   var openingRest: OpeningRest?

@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import SeededRandom
 import Testing
 
@@ -127,6 +128,70 @@ import Testing
     }
     #expect(harness.state(good.id) == .complete)
     #expect(refused.allSatisfy { harness.state($0.id) == .waiting })
+  }
+
+  /// Three small files that are refused, so that the gate is closed: the last one asks for a minute, the others wait for less.
+  private func closedGate(smallFileBytes: Int) -> ScheduleHarness {
+    var limits = ScheduleHarness.standardLimits
+    limits.smallFileBytes = smallFileBytes
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    for number in 1...3 { harness.write(ImaginaryFile(UInt64(number), "refused-\(number)", size: 400)) }
+    while harness.answer(.warmed, where: \.isPrewarm) != nil {}
+    harness.answerReads()
+    for _ in 1...2 { harness.answer(busy) { $0.isWholeFile } }
+    harness.answer(.refused(StepFailure(.busy, "come back", retryAfter: .seconds(60)))) { $0.isWholeFile }
+    #expect(harness.schedule.gate != .open)
+    harness.advance(by: .seconds(30))
+    harness.answerReads()
+    #expect(harness.sent.isEmpty)
+    return harness
+  }
+
+  /// Regression: small files that were refused were tried before a longer one that was not tried at all, each time.
+  @Test(.promises("DE144"), arguments: [450, 900, 50_000] as [UInt64])
+  func whatWasNeverTried_isTheProbe_beforeWhatWasRefused(size: UInt64) throws {
+    var harness = closedGate(smallFileBytes: 500)
+    let untried = ImaginaryFile(9, "untried", size: size)
+    harness.write(untried)
+    harness.answerReads()
+    harness.advance(by: .seconds(31))
+    while harness.answer(.warmed, where: \.isPrewarm) != nil {}
+    #expect(harness.sent.count == 1)
+    #expect(harness.sent.first?.order.file == untried.id)
+    // Refused as well, it is one of them, and the smallest is tried.
+    if harness.sent.first?.order.isOpenSession ?? false { harness.openSession() }
+    #expect(harness.answer(busy) { $0.carriesChunk } != nil)
+    for _ in 0..<120 where harness.sent.isEmpty {
+      harness.advance(by: .seconds(1))
+      while harness.answer(.warmed, where: \.isPrewarm) != nil {}
+      harness.answerReads()
+    }
+    let next = try #require(harness.sent.first?.order.file)
+    #expect(harness.sent.count == 1 && next != untried.id)
+    harness.succeed()
+    harness.advance(by: .seconds(60))
+    harness.succeed()
+    #expect(harness.state(untried.id) == .complete)
+  }
+
+  /// Regression: a small file that is written anew all the time, and refused each time, had no attempts whenever one was tried for all.
+  @Test(.promises("DE144")) func whatIsRewrittenAndRefused_isTheProbeOnce() {
+    var harness = closedGate(smallFileBytes: 500)
+    let good = ImaginaryFile(9, "good", size: 900)
+    harness.write(good)
+    for epoch in 2...10 as ClosedRange<UInt64> where harness.state(good.id) != .complete {
+      let rewritten = ImaginaryFile(1, "refused-1", size: 100, epoch: epoch)
+      for event in [rewritten.opened, rewritten.changed, rewritten.settled] { harness.handle(event) }
+      harness.answerReads()
+      harness.advance(by: .seconds(61))
+      while harness.answer(.warmed, where: \.isPrewarm) != nil {}
+      while let request = harness.sent.first {
+        harness.answer(request.order.file == good.id ? ScheduleHarness.success(of: request.order) : busy) { _ in true }
+        harness.record()
+      }
+    }
+    #expect(harness.state(good.id) == .complete)
   }
 
   /// Regression (DS23): the session of an open file that was refused is asked for again, and nothing else waits for it.
@@ -321,6 +386,17 @@ import Testing
     for file in large {
       harness.deliver(file.id, for: .seconds(120))
       #expect(harness.state(file.id) == .complete)
+    }
+  }
+}
+
+extension SendOrder {
+  /// The file that it is about, where it is about one.
+  fileprivate var file: FileID? {
+    switch self {
+    case .openSession(let opening): opening.fileID
+    case .wholeFile(let whole): whole.file
+    default: nil
     }
   }
 }
