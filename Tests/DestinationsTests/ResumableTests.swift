@@ -681,6 +681,19 @@ private typealias Draft = ResumableFixture
     #expect(first.failure?.kind == .addressRefused, "an address that was never right")
   }
 
+  /// Regression: what a server says of an upload named its address.
+  @Test(.promises("SE6")) func wordsOfAServer_areSaidWithoutTheAddressOfAnUpload() throws {
+    let destination = try Draft.destination()
+    let session = Draft.session(destination)
+    let answer = Fixture.answer(
+      500, text: "Cannot PATCH /files/u1",
+      headers: [HTTPHeader("upload-draft-interop-version", "8"), HTTPHeader("content-type", "text/plain")])
+    let (_, outcome) = Draft.run(Draft.chunk(0, of: session, end: 9), destination, [answer])
+    #expect(
+      outcome.failure?.message
+        == "The upload server at tus+https://up.example.org:8443/files/ answered 500 (“Cannot PATCH [upload]”).")
+  }
+
   /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
   @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeASmallFile_mayLeaveCopies(status: Int) throws {
     let destination = try Draft.destination()

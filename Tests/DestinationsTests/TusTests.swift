@@ -882,6 +882,41 @@ enum TusFixture {
     #expect(destination.outcome(of: step, lost: lost()).failure?.kind == .transport(.connectionLost))
   }
 
+  /// Regression: Express answers “Cannot PATCH /files/…”, and whoever reads the status or the log could go on with the upload.
+  @Test(.promises("SE6"), arguments: Self.wordsOfServers)
+  func wordsOfAServer_areSaidWithoutTheAddressOfAnUpload(upload: String, words: String, said: String) throws {
+    let isJSON = words.hasPrefix("{")
+    let answer = Fixture.answer(
+      500, text: words,
+      headers: [
+        HTTPHeader("tus-resumable", "1.0.0"), HTTPHeader("content-type", isJSON ? "application/json" : "text/plain"),
+      ])
+    let session = TusSession.id(one: upload, chunkBytes: 9, lengthBytes: nil)
+    let (_, outcome) = TusFixture.run(TusFixture.chunk(0, of: session), try TusFixture.destination(), [plain, answer])
+    #expect(
+      outcome.failure?.message
+        == "The tus server at tus+https://up.example.org:8443/files/ answered 500 (“\(said)”).")
+  }
+
+  private static let id = "5a1c0de5f00dfeed5a1c0de5f00dfeed"
+  /// Words are cut behind 200 characters.
+  private static let pad = String(repeating: "word ", count: 36)
+  /// An upload, what a server says, and what of it is said.
+  private static let wordsOfServers: [(String, String, String)] = [
+    ("/files/2", "Cannot PATCH /files/2", "Cannot PATCH [upload]"),
+    ("/files/2", "no slot 2 in /files/", "no slot 2 in /files/"),
+    ("/files/\(id)", "https://h/files/\(id)?a=1 is not there", "https://h[upload]?a=1 is not there"),
+    ("/files/\(id)", "of \(id): nothing", "of [upload]: nothing"),
+    ("/files/\(id)", #"{"error":"no \/files\/\#(id)"}"#, "no [upload]"),
+    ("/files/\(id)", #"see \/files\/\#(id)"#, "see [upload]"),
+    ("/files/\(id)", "log in at /login?next=%2Ffiles%2F\(id)", "log in at /login?next=[upload]"),
+    ("/files/a%20long%20one", "no a long one in /files/a long one", "no a long one in [upload]"),
+    ("/files/?key=\(id)", "no key \(id) in /files/", "no key [upload] in /files/"),
+    ("https://s.example.net/x/\(id)", "Cannot PATCH /x/\(id)", "Cannot PATCH [upload]"),
+    ("/files/\(id)", pad + "/files/\(id)", pad + "[upload]…"),
+    ("/files/\(id)", pad + "/files/ and some more of it", pad + "/files/ and some mor…"),
+  ]
+
   /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
   @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeAWholeFile_mayLeaveCopies(status: Int) throws {
     let destination = try TusFixture.destination()

@@ -99,7 +99,7 @@ public struct ResumableDestination: Destination {
     guard case .ended(let outcome) = next(step, after: responses) else {
       return unexpected("needs too many requests for one step")
     }
-    return outcome
+    return outcome.hiding(uploads(of: step, responses), at: address)
   }
 
   /// An upload whose address is known can be asked. Of a small file that went in one request nobody knows it.

@@ -145,6 +145,6 @@ public struct TusDestination: Destination {
     guard case .ended(let outcome) = next(step, after: responses) else {
       return unexpected("needs too many requests for one step")
     }
-    return outcome
+    return outcome.hiding(uploads(of: step, responses), at: address)
   }
 }
