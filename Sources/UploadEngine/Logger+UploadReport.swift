@@ -25,9 +25,10 @@ extension Logger {
       warning(
         "waiting to try again",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
-    case .setBack(_, let path, let failure, let count):
+    case .setBack(_, let path, let failure, let count, let wasSent):
       warning(
-        "what was sent of a file is of no use; it goes out again",
+        wasSent
+          ? "what was sent of a file is of no use; it goes out again" : "a file is not taken, and is tried again",
         metadata: [
           "path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)", "times": "\(count)",
         ])

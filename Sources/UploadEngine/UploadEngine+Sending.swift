@@ -125,7 +125,7 @@ extension UploadEngine {
     // The destination may have a reason of its own.
     if order.opensConnection { request.opensConnection = true }
     let sharedFrame = request.sharedFrame
-    return pending(request, order, step) { [self] responses in
+    return pending(request, order, step) { [self] responses, hasSentBytes in
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)
       let offers = destination.offers(in: response)
@@ -135,7 +135,7 @@ extension UploadEngine {
           guard let trace, outcome.ofMember(position, of: traces.count).isChunkStored else { continue }
           parts.withLock { $0.workers }?.release(trace)
         }
-        completed(id, outcome, response.connection, offers, sharedFrame)
+        completed(id, outcome, response.connection, offers, sharedFrame, hasSentBytes: hasSentBytes)
       }
     }
   }
@@ -179,7 +179,8 @@ extension UploadEngine {
   /// A request whose step may need others after it; they go by its name, so that the end of the step ends them.
   private func pending(
     _ request: HTTPRequest, _ order: RequestOrder, _ step: UploadStep, after earlier: [HTTPResponse] = [],
-    sentBefore: UInt64 = 0, whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
+    sentBefore: UInt64 = 0, hasSentBefore: Bool = false,
+    whenAnswered: @escaping @Sendable (_ responses: [HTTPResponse], _ hasSentBytes: Bool) -> Void
   ) -> PendingHTTPRequest {
     let id = order.id
     // One that follows another begins anew, also without a body: its step has moved.
@@ -191,23 +192,27 @@ extension UploadEngine {
     }
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
       guard let self else { return }
+      let hasSentBytes = hasSentBefore || request.hasSentBody
       switch result {
       case .success(var response):
         response.receivedAtSeconds = configuration.clock.now().wallMilliseconds / 1000
         let responses = earlier + [response]
         guard responses.count <= Self.followUpsMax,
           let next = destination.followUp(of: step, after: responses, at: order.endpoint)
-        else { return whenAnswered(responses) }
+        else { return whenAnswered(responses, hasSentBytes) }
         // Of a body that goes in pieces this one is there.
         let taken = (200..<300).contains(response.status) ? UInt64(clamping: request.body.byteCount) : 0
         postEnd(of: id) { [self] in
           guard !isEnding.load(ordering: .acquiring) else { return }
           if unwanted.withLock({ $0.contains(id) }) {
             let error = TransportError(.cancelled, "It is no longer wanted.")
-            return completed(id, destination.outcome(of: step, lost: error, after: responses))
+            let outcome = destination.outcome(of: step, lost: error, after: responses)
+            return completed(id, outcome, hasSentBytes: hasSentBytes)
           }
           transport.start([
-            pending(next, order, step, after: responses, sentBefore: sentBefore + taken, whenAnswered: whenAnswered)
+            pending(
+              next, order, step, after: responses, sentBefore: sentBefore + taken, hasSentBefore: hasSentBytes,
+              whenAnswered: whenAnswered)
           ])
         }
       case .failure(let error):
@@ -215,7 +220,7 @@ extension UploadEngine {
           earlier.isEmpty
           ? destination.outcome(of: step, lost: error)
           : destination.outcome(of: step, lost: error, after: earlier)
-        postEnd(of: id) { [self] in completed(id, outcome) }
+        postEnd(of: id) { [self] in completed(id, outcome, hasSentBytes: hasSentBytes) }
       }
     }
   }
@@ -248,14 +253,15 @@ extension UploadEngine {
 
   private func completed(
     _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts = HTTPConnectionFacts(),
-    _ offers: DestinationOffers = DestinationOffers(), _ sharedFrame: SharedFrame? = nil
+    _ offers: DestinationOffers = DestinationOffers(), _ sharedFrame: SharedFrame? = nil, hasSentBytes: Bool = true
   ) {
     let outcome = configuration.hide.map { outcome.hidden(by: $0) } ?? outcome
     unwanted.withLock { _ = $0.remove(request) }
     publications?.ended(request, outcome)
     apply {
       $0.requestCompleted(
-        request, outcome: outcome, connection: connection, offers: offers, sharedFrame: sharedFrame, at: $1)
+        request, outcome: outcome, connection: connection, offers: offers, sharedFrame: sharedFrame,
+        hasSentBytes: hasSentBytes, at: $1)
     }
   }
 
@@ -351,4 +357,9 @@ extension ChunkOrder {
       session: session, index: index, digest: digest, plainBytes: plainBytes, encoding: encoding, body: body,
       sentBytes: SentByteCounter())
   }
+}
+
+extension HTTPRequest {
+  /// Some of its body may have left this process; where the transport does not say, it has.
+  fileprivate var hasSentBody: Bool { body.byteCount > 0 && (sentBytes?.handedOverMax.map { $0 > 0 } ?? true) }
 }

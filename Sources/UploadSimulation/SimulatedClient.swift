@@ -407,11 +407,11 @@ final class SimulatedClient: CopyHolder {
     switch report {
     case .stuck(let id, _): checks.stuck(id)
     case .straggling(let id, _): checks.straggles(id)
-    case .setBack(let id, _, let failure, let count)
+    case .setBack(let id, _, let failure, let count, _)
     where world.bug != .retrySetbacks && world.bug != .resendPublished:
       checks.setBack(id, failure, count: count)
     case .leftForTheEnd(let id, _, let failure, let count): checks.setBack(id, failure, count: count)
-    case .setBack(let id, _, _, _):
+    case .setBack(let id, _, _, _, _):
       let life = life
       world.time.after(.milliseconds(10)) { [self] in if self.life == life { apply { $0.retry(id, at: $1) } } }
     case .notSent(_, let path): world.fail(.standstill, "a chunk of \(path.displayText) was chosen and not sent")

@@ -208,7 +208,7 @@ extension UploadReport {
   var brief: TraceLine {
     switch self {
     case .delivered(let id, let path, _): "delivered \(id) \(path.displayText)"
-    case .setBack(let id, let path, let failure, let count):
+    case .setBack(let id, let path, let failure, let count, _):
       "set back \(id) \(path.displayText): \(failure.code), \(count)"
     case .leftForTheEnd(let id, let path, let failure, let count):
       "left for the end \(id) \(path.displayText): \(failure.code), \(count)"

@@ -233,8 +233,8 @@ public enum UploadReport: Hashable, Sendable {
   case delivered(FileID, RelativePath, Receipt)
   /// A file waits and will be tried again.
   case retrying(FileID, RelativePath, FileStatus.Failure)
-  /// What was sent of a file is of no use and goes out again, for the `count`th time.
-  case setBack(FileID, RelativePath, FileStatus.Failure, count: Int)
+  /// What was sent of a file is of no use and goes out again, for the `count`th time; or nothing of it was sent, and it is tried again.
+  case setBack(FileID, RelativePath, FileStatus.Failure, count: Int, wasSent: Bool)
   /// What was sent of a file before it was due was of no use for the `count`th time; nothing more of it is, until it is due.
   case leftForTheEnd(FileID, RelativePath, FileStatus.Failure, count: Int)
   /// A request was refused for its length; from now on none has more bytes than this.

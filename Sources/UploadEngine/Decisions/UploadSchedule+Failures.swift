@@ -184,6 +184,9 @@ extension UploadSchedule {
 }
 
 extension FileUpload {
+  /// The server has acknowledged some of it in its session.
+  var holdsChunksAtServer: Bool { session.map { !$0.held.isEmpty } ?? false }
+
   /// Nothing of it is sent before a moment that is still to come.
   func isResting(at now: Moment) -> Bool {
     isWaiting || isEarly && progress.earlyRest.map { $0 > now.monotonic } ?? false
@@ -193,10 +196,12 @@ extension FileUpload {
 extension UploadSchedule {
   /// What was sent of a file is of no use, and goes out again, for this reason: said each time, after pauses that grow, and not
   /// for ever where the destination itself says so of this file (`canEnd`). `isAtOnce`: the first time is not waited for.
-  /// `isLoss`: it had been acknowledged. `mayLeaveCopies`: a try costs more than its bytes, however few these are.
+  /// `isLoss`: it had been acknowledged. `mayLeaveCopies`: a try costs more than its bytes, however few these are. `wasSent`: something of
+  /// it was sent, where that is not to be seen from the request that has just ended, or from the file.
   mutating func setBack(
     _ id: FileID, by failure: FileStatus.Failure, tries: Int = 1, canEnd: Bool = true, isAtOnce: Bool = false,
-    isLoss: Bool = false, mayLeaveCopies: Bool = false, retryAfter: Duration? = nil, at now: Moment
+    isLoss: Bool = false, mayLeaveCopies: Bool = false, wasSent: Bool = false, retryAfter: Duration? = nil,
+    at now: Moment
   ) {
     guard var file = files[id] else { return }
     // Requests that break together are one setback.
@@ -211,7 +216,8 @@ extension UploadSchedule {
       if file.phase == .ready { return failForGood(id, failure.afterTries(setbacks.tries), at: now) }
       if file.phase == .held || file.phase == .writing { return endEarlySending(id, failure, setbacks, at: now) }
     }
-    actions.append(.report(.setBack(id, file.path, failure, count: setbacks.count)))
+    let wasSent = wasSent || answered.hasSentBytes ?? (file.progress.startedAt != nil) || file.holdsChunksAtServer
+    actions.append(.report(.setBack(id, file.path, failure, count: setbacks.count, wasSent: wasSent)))
     guard !isAtOnce || !setbacks.areFirst else {
       files[id]?.lastFailure = failure
       return actions.append(.showStatus(id))

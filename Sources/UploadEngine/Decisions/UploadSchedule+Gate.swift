@@ -34,6 +34,8 @@ extension UploadSchedule {
   struct Answered: Hashable, Sendable {
     /// What it took, where it carried bytes of files.
     var bodyTime: Duration = .zero
+    /// Whether bytes of files have gone out with it; nil where it was to carry none.
+    var hasSentBytes: Bool?
     /// What was refused goes to another address at once.
     var hasMoved = false
   }
@@ -123,6 +125,7 @@ extension UploadSchedule {
   ) {
     let purpose = underway.purpose
     answered = Answered(bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero)
+    answered.hasSentBytes = purpose.carriesBytes ? underway.hasSentBytes : nil
     guard case .refused(let failure) = outcome else { return proved(purpose.proof, request, at: now) }
     if gate == .probing(request) {
       for id in purpose.files { probedFiles.insert(id) }
@@ -274,6 +277,14 @@ extension UploadSchedule.Purpose {
     case .prewarm, .querySession, .secureSession, .abort: .answers
     case .openSession: .begins
     case .chunks, .zeros, .commit, .wholeFiles: .takes
+    }
+  }
+
+  /// Bytes of files go out with it.
+  fileprivate var carriesBytes: Bool {
+    switch self {
+    case .chunks, .wholeFiles: true
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
     }
   }
 

@@ -68,7 +68,7 @@ extension UploadSchedule {
     let message = "The receiver lacks \(denied) chunks that it had acknowledged; they are sent again."
     setBack(
       file.id, by: FileStatus.Failure(code: "incomplete", message: message, at: now), isAtOnce: true, isLoss: true,
-      at: now)
+      wasSent: true, at: now)
   }
 
   /// A publication of the present content counts; one of an earlier content is a consistent older revision at the

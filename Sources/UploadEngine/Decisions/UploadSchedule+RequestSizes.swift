@@ -52,7 +52,7 @@ extension UploadSchedule {
     default: break
     }
     // Chunks of this length were taken before: what says so now may change its mind again.
-    if isSetBack { setBack(id, by: shown, isAtOnce: true, retryAfter: failure.retryAfter, at: now) }
+    if isSetBack { setBack(id, by: shown, isAtOnce: true, wasSent: true, retryAfter: failure.retryAfter, at: now) }
     actions.append(.showStatus(id))
   }
 

@@ -72,16 +72,18 @@ extension UploadSchedule {
   /// The request has not ended.
   func isUnderWay(_ request: HTTPRequestID) -> Bool { requests[request] != nil }
 
-  /// A request has ended. `outcome` is a refusal when there was no response.
+  /// A request has ended. `outcome` is a refusal when there was no response. `hasSentBytes`: some of its body may have gone out.
   public mutating func requestCompleted(
     _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionFacts,
-    offers: DestinationOffers = DestinationOffers(), sharedFrame: SharedFrame? = nil, at now: Moment
+    offers: DestinationOffers = DestinationOffers(), sharedFrame: SharedFrame? = nil, hasSentBytes: Bool = true,
+    at now: Moment
   ) {
     defer { pump(at: now) }
     if let sharedFrame { sharedFrames.tried(sharedFrame) }
     guard !noteCredentials(request, outcome, at: now) else { return }
     guard var underway = requests.removeValue(forKey: request) else { return }
     underway.sharedFrame = sharedFrame
+    underway.hasSentBytes = hasSentBytes
     let purpose = underway.purpose
     let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome
     noteOrder(of: underway, outcome, at: now)

@@ -89,7 +89,7 @@ extension UploadSchedule {
         let message = "The server no longer holds \(denied) chunks that it had acknowledged; they are sent again."
         let failure = FileStatus.Failure(code: "incomplete", message: message, at: now)
         // A crash of the server takes the last second with it: that ends no file.
-        setBack(id, by: failure, canEnd: false, isAtOnce: true, isLoss: true, at: now)
+        setBack(id, by: failure, canEnd: false, isAtOnce: true, isLoss: true, wasSent: true, at: now)
       }
     case .stillThere:
       file.session?.isUnpublished()
@@ -171,9 +171,10 @@ extension UploadSchedule {
       files[id]?.session?.state = .unconfirmed
       return pauseFile(id, failure: partsInDamagedSession(failure), at: now)
     }
+    let wasSent = files[id]?.holdsChunksAtServer ?? false
     restartSession(id, at: now)
     guard files[id]?.phase != .failed, files[id]?.phase != .interrupted else { return }
-    setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, at: now)
+    setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, wasSent: wasSent, at: now)
   }
 
   /// The server does not know the session: another one, and every chunk again. One that holds what nobody else has is not

@@ -103,6 +103,8 @@ public struct UploadSchedule: Sendable {
     var carriesSmallFiles = false
     /// The file that is read while it is sent.
     var streams: FileID?
+    /// Once it has ended: some of its body has gone out, as far as is known.
+    var hasSentBytes = true
     /// A watchdog ended it.
     var isGivenUp = false
     /// Its connection was slower than others that are free; see `UploadSchedule+Stragglers`.

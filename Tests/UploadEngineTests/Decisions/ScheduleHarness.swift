@@ -21,6 +21,8 @@ struct ScheduleHarness {
   var smallBuffers: Set<ReadID> = []
   /// How long the others are.
   var bufferBytes: [ReadID: Int] = [:]
+  /// Of each request that is answered some of its body has gone out.
+  var hasSentBytes = true
   /// What each answer says that the server takes.
   var offers = DestinationOffers()
   var others: [UploadAction] = []
@@ -154,8 +156,11 @@ struct ScheduleHarness {
   private mutating func answer(_ outcome: StepOutcome, at index: Int) -> SendOrder {
     let request = sent.remove(at: index)
     let facts = HTTPConnectionFacts(protocolName: "HTTP/1.1")
-    let offers = offers
-    apply { $0.requestCompleted(request.id, outcome: outcome, connection: facts, offers: offers, at: $1) }
+    let (offers, hasSentBytes) = (offers, hasSentBytes)
+    apply {
+      $0.requestCompleted(
+        request.id, outcome: outcome, connection: facts, offers: offers, hasSentBytes: hasSentBytes, at: $1)
+    }
     return request.order
   }
 

@@ -228,6 +228,26 @@ import Testing
     #expect(most.before > 2 && most.after == 1, "\(most)")
   }
 
+  /// Regression: where a redirect came before any byte was sent, the log said that what was sent is of no use.
+  @Test(arguments: [(true, 900), (false, 900), (false, 50_000)] as [(Bool, UInt64)])
+  func whatIsOfNoUse_wasSent(wasSent: Bool, size: UInt64) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(ImaginaryFile(1, "a.mov", size: size))
+    harness.answerReads()
+    harness.hasSentBytes = wasSent
+    // Of a large file the beginning of its upload is answered so.
+    let answered = harness.answer(.refused(StepFailure(.misdirected, "leads to a login"))) {
+      $0.isWholeFile || $0.isOpenSession
+    }
+    #expect(answered != nil)
+    let said = harness.others.compactMap { action -> Bool? in
+      guard case .report(.setBack(_, _, _, _, let wasSent)) = action else { return nil }
+      return wasSent
+    }
+    #expect(said == [wasSent])
+  }
+
   /// The destination leads elsewhere: each try may leave a copy, and says nothing of the file.
   @Test func whatLeadsElsewhere_endsNoFile_andIsTriedSeldom() throws {
     var harness = harness(.failsWholeFile)
