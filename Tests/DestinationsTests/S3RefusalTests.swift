@@ -76,4 +76,53 @@ import UploadEngine
     let none = destination.outcome(of: Self.steps[0], responses: [nameless, Fixture.answer(404)])
     #expect(none.failure?.kind == .unexpectedAnswer)
   }
+
+  private static func completed(_ facts: String) -> HTTPResponse {
+    Fixture.answer(
+      200,
+      text: "<CompleteMultipartUploadResult>\(facts)<ETag>&quot;e-2&quot;</ETag></CompleteMultipartUploadResult>")
+  }
+
+  /// Regression: an upload that was completed as another object counted as delivered.
+  @Test(
+    .promises("DE37"),
+    arguments: [
+      "<Bucket>captures</Bucket><Key>day 1/b.mov</Key>", "<Key>a.mov</Key>",
+      "<Bucket>others</Bucket><Key>day 1/a.mov</Key>",
+    ])
+  func aCompletionThatNamesAnotherObject_isLookedAt(facts: String) throws {
+    let destination = try S3Fixture.destination()
+    let answer = Self.completed(facts)
+    let look = try #require(destination.followUp(of: Self.steps[0], after: [answer], at: .first))
+    #expect((look.method, look.url) == (.head, "https://s3.example.org:9000/captures/day%201/a.mov"))
+    for other in [Fixture.answer(404), S3Fixture.object(nonce: [1]), S3Fixture.object(size: 9)] {
+      let failure = destination.outcome(of: Self.steps[0], responses: [answer, other]).failure
+      #expect(failure?.kind == .unexpectedAnswer)
+    }
+    // A server that serves buckets under other names, or keys behind a prefix of its own, has it all the same.
+    guard
+      case .published(let receipt) = destination.outcome(of: Self.steps[0], responses: [answer, S3Fixture.object()])
+    else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.id == "o-2")
+  }
+
+  @Test(
+    arguments: [
+      "", "<Key/>", "<Bucket></Bucket><Key> </Key>", "<Bucket>captures</Bucket><Key>day 1/a.mov</Key>",
+      "<Key>/day 1/a.mov</Key>", "<Key>day%201/a.mov</Key>", "<Key>day%201%2Fa.mov</Key>", "<Key>day+1/a.mov</Key>",
+      "<Key>captures/day 1/a.mov</Key>", "<Key>/captures/day%201/a.mov</Key>", "<Key>\n  day 1/a.mov\n</Key>",
+    ])
+  func aCompletionThatNamesTheObjectInItsOwnWay_isADelivery(facts: String) throws {
+    let destination = try S3Fixture.destination()
+    let answer = Self.completed(facts)
+    #expect(destination.followUp(of: Self.steps[0], after: [answer], at: .first) == nil)
+    guard case .published(let receipt) = destination.outcome(of: Self.steps[0], responses: [answer]) else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.id == "e-2")
+  }
 }

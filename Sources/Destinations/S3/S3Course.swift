@@ -32,7 +32,7 @@ struct S3Course {
     /// By an earlier try, whose answer never arrived.
     case found(S3Answer)
     case refused(S3Answer)
-    /// An upload was completed, and nothing says as what.
+    /// An upload was completed, and nothing says as what; or as another object than was asked for, and that one is not there.
     case nameless
     /// The key is another capture's.
     case taken
@@ -58,6 +58,7 @@ struct S3Course {
   /// What the answers say of the server.
   private(set) var learned: S3NameMemory.Word?
   private let kind: S3NameMemory.Kind
+  private let bucket: String
   private let claim: S3Claim
   private let ifExists: S3Options.IfExists
   private let isTrial: Bool
@@ -74,8 +75,9 @@ struct S3Course {
   /// `mayDropChecksum` is true where it is not known yet whether the server knows checksums.
   init(
     _ kind: S3NameMemory.Kind, _ claim: S3Claim, _ ifExists: S3Options.IfExists, _ search: S3NameSearch,
-    _ beginning: S3NameMemory.Beginning, mayDropChecksum: Bool = false
+    in bucket: String, _ beginning: S3NameMemory.Beginning, mayDropChecksum: Bool = false
   ) {
+    self.bucket = bucket
     (self.kind, self.claim, self.ifExists, self.search) = (kind, claim, ifExists, search)
     self.mayDropChecksum = mayDropChecksum
     mayDropCondition = ifExists == .number
@@ -146,7 +148,8 @@ struct S3Course {
   private mutating func sent(_ answer: S3Answer) {
     // Behind a status of 200 there may be an error: it was sent before it was known how this would end.
     guard !answer.isSuccess || answer.code != nil else {
-      if answer.isNamelessPublication { return look(after: answer) }
+      let isOther = answer.namesAnother(than: search.key, in: bucket)
+      if isOther || answer.isNamelessPublication { return look(after: answer) }
       if droppedCondition { learned = .refused }
       guard isTrial, condition == .free, learned == nil else { return end(.published(answer)) }
       asked = .trial(answer)

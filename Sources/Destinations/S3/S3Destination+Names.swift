@@ -58,7 +58,7 @@ extension S3Destination {
       nonce: sending.nonce, sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0), replaces: right.replaces,
       content: (sending.fileID, Hex.encode(sending.proof.merkleRoot)))
     var course = S3Course(
-      .object, claim, right.ifExists, search(for: sending.path, right, beginning), beginning,
+      .object, claim, right.ifExists, search(for: sending.path, right, beginning), in: address.bucket, beginning,
       mayDropChecksum: isTrial(sending.nonce))
     for response in responses { course.take(response) }
     return course
@@ -71,7 +71,7 @@ extension S3Destination {
     let claim = S3Claim(nonce: commit.session.nonce, sizeBytes: commit.sizeBytes, replaces: right.replaces)
     var course = S3Course(
       .completion, claim, right.ifExists, S3NameSearch(prefix: "", name: key, publishedAs: nil, first: 2),
-      beginning(of: .completion, commit.session.nonce))
+      in: address.bucket, beginning(of: .completion, commit.session.nonce))
     for response in responses { course.take(response) }
     return course
   }
@@ -137,6 +137,29 @@ extension S3Answer {
   var isNamelessPublication: Bool {
     isSuccess && root?.name.hasPrefix("CompleteMultipartUpload") == true
       && Self.entityTag(root?.child("ETag")?.text) == nil
+  }
+
+  /// It completed an upload, by its own words as another object. Servers leave out key and bucket, escape them, or put a slash or the
+  /// bucket before the key; what else they say is to be looked at.
+  func namesAnother(than key: String, in bucket: String) -> Bool {
+    guard isSuccess, let root, root.name.hasPrefix("CompleteMultipartUpload") else { return false }
+    return Self.names(root.child("Key"), noneOf: [key, "\(bucket)/\(key)"])
+      || Self.names(root.child("Bucket"), noneOf: [bucket])
+  }
+
+  private static func names(_ element: XMLElement?, noneOf wanted: [String]) -> Bool {
+    guard let said = element?.text, !trimmed(said).isEmpty else { return false }
+    let plain = PercentEncoding.decode(said)
+    // A form's way of escaping has “+” for a blank.
+    let form = PercentEncoding.decode(said.replacing("+", with: "%20"))
+    let forms = [said, plain, form].compactMap { $0 }.map(trimmed)
+    return !wanted.contains { forms.contains(trimmed($0)) }
+  }
+
+  /// Without blanks at both ends, which XML need not keep, and slashes before it.
+  private static func trimmed(_ text: String) -> Substring {
+    let start = text.drop { $0.isWhitespace || $0 == "/" }
+    return start[..<(start.lastIndex { !$0.isWhitespace }.map(start.index(after:)) ?? start.startIndex)]
   }
 }
 
