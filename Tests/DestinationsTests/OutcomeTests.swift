@@ -288,6 +288,15 @@ import UploadEngine
     }
   }
 
+  /// Regression: what a receiver calls its shortest chunk may be nonsense, and doctor ended in the middle of it.
+  @Test(arguments: [(-5, -1), (-1, 4 << 20), (0, 4 << 20), (8 << 20, 4 << 20), (Int.min, Int.max)] as [(Int, Int)])
+  func capabilitiesThatMakeNoSense_sayNothingOfChunks(least: Int, most: Int) throws {
+    let capabilities = Capabilities(
+      chunkBytesMin: least, chunkBytesMax: most, fileBytesMax: 7, concurrentChunks: -1, wholeFileBytesMax: -1)
+    let limits = try #require(try Fixture.destination().limits(in: Fixture.answer(200, capabilities)))
+    #expect(limits == DestinationLimits(fileBytesMax: 7, chunkBytes: nil, wholeFileBytesMax: 0))
+  }
+
   /// The receiver is still at an earlier request for the same file: to ask again when it says so is no try that has failed. Regression: three
   /// files of which it said so held up all others, as if it had been said of the receiver.
   @Test(.promises("P58", "DE144")) func aFileThatTheReceiverIsStillAt_holdsUpNoOther() {

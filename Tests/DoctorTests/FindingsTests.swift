@@ -94,6 +94,16 @@ import UploadEngine
     #expect(facts["parallel_chunks"] == .number(9) && facts["whole_file_bytes_max"] == .number(1 << 20))
   }
 
+  /// Regression: lengths of chunks below zero ended the program.
+  @Test(arguments: [-5 ... -1, -1...(4 << 20), Int.min...Int.max] as [ClosedRange<Int>])
+  func lengthsBelowZero_areNothing(chunkBytes: ClosedRange<Int>) {
+    let abilities = DestinationAbilities(
+      parallelChunks: 1, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 0, fileBytesMax: nil)
+    let limits = DestinationLimits(chunkBytes: chunkBytes, wholeFileBytesMax: -1)
+    let finding = Finding.limits(abilities, limits, fileBytesMax: 1 << 40)
+    #expect(finding.level == .ok && finding.message.hasPrefix("chunks of 0 B to "))
+  }
+
   @Test func secretsOfAnAddressAreNotItsHost() throws {
     let server = try #require(ServerAddress(url: "https://[2001:db8::7]:8443/v1/"))
     #expect(server.host == "2001:db8::7" && server.port == 8443 && server.authority == "[2001:db8::7]:8443")
