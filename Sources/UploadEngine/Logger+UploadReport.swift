@@ -18,7 +18,11 @@ extension Logger {
       }
       if let other = receipt.publishedAs {
         facts["published_as"] = "\(other)"
-        return notice("delivered under another name: its own was taken when that was chosen", metadata: facts)
+        // What lies there stays: after a server was restored it may be an earlier content of this very file.
+        facts["name"] = "\(receipt.name)"
+        return notice(
+          "delivered under another name: its own was taken when that was chosen, and what lies there stays",
+          metadata: facts)
       }
       info("delivered", metadata: facts)
     case .retrying(_, let path, let failure):
