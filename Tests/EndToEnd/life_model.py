@@ -88,6 +88,8 @@ class Capture:
         # Also of what was delivered so: its file still says how it came to be.
         if self.was_held_as:
             self.expect_hold(self.was_held_as, "unproven")
+            # A catalog of before the word may have held it since: without that the file says what its user has said.
+            self.is_held &= self.held_as not in (self.was_held_as, "unproven")
 
     @property
     def may_be_of_longer_chunks(self):
