@@ -51,8 +51,9 @@ public protocol FileContents: Sendable {
   /// that ``FileEventSink/handle(_:)`` takes.
   func evict(_ candidate: EvictionCandidate) -> Bool
 
-  /// Somebody wants an interrupted file as it is: from now on, and after a restart, its content counts as whole.
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64)
+  /// A user wants a file as it is that was interrupted for this reason: from now on, and after a restart, its content counts as whole. Where
+  /// the disk has lost some of it for another reason, it does not.
+  func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64)
 }
 
 /// A captured file that is open for reading, whatever happens to its names; closed when the last reference goes.

@@ -682,7 +682,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       case .discard(let file):
         if contents.evict(file) { continue }
         state.withLock { $0.schedule.notDiscarded(file) }
-      case .accept(let file): contents.accept(file.id, ifUnchangedSince: file.epoch)
+      case .accept(let file, let interruption):
+        contents.accept(file.id, interruption, ifUnchangedSince: file.epoch)
       }
     }
   }

@@ -494,7 +494,8 @@ extension SimulatedClient {
   private func obeySpoolOrders() {
     for order in schedule?.takeSpoolOrders() ?? [] {
       switch order {
-      case .accept(let file): capture.accept(file.id, ifUnchangedSince: file.epoch)
+      case .accept(let file, let interruption):
+        capture.accept(file.id, interruption, ifUnchangedSince: file.epoch)
       case .discard(let file):
         if !capture.evict(file) { schedule?.notDiscarded(file) }
       }

@@ -51,7 +51,7 @@ import Testing
     #expect(after.epoch > before.epoch && after.isSettled && after.interruption == .changedInSpool)
     #expect(mounted.filesystem.snapshot(of: before.id) == after, "said once, and read as what it is now")
     #expect(!mounted.filesystem.isChangedByHand(before.id))
-    mounted.filesystem.accept(before.id, ifUnchangedSince: after.epoch)
+    mounted.filesystem.accept(before.id, before.interruption, ifUnchangedSince: after.epoch)
     #expect(mounted.filesystem.snapshot(of: before.id)?.interruption == nil)
     // And once more.
     Self.write(path, "yet another one, and longer")
@@ -106,7 +106,7 @@ import Testing
     #expect(mounted.sink.records.contains(.event(.vanished(before.id))))
     let found = try #require(mounted.sink.lastSnapshot)
     #expect(found.id != before.id && found.names == [RelativePath("a")] && found.interruption == .changedInSpool)
-    mounted.filesystem.accept(found.id, ifUnchangedSince: found.epoch)
+    mounted.filesystem.accept(found.id, found.interruption, ifUnchangedSince: found.epoch)
     #expect(mounted.filesystem.snapshot(of: found.id)?.interruption == nil)
     #expect(try mounted.contents(of: found.id) == Array("another one".utf8) && mounted.sink.problems == [])
   }

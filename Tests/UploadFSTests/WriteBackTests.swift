@@ -201,6 +201,26 @@ import Testing
     #expect(mark("a")?.hasPrefix("not-on-disk 5") == true, "\(mark("a") ?? "none")")
   }
 
+  /// Regression, found by the simulation (spool-disk, seed 52000054325): a loss that was found after a user had asked for the file as it was
+  /// lost its mark by that.
+  @Test(
+    .promises("S41l", "S77c"),
+    .enabled(if: WriteBackTests.canForgetPages, "/tmp is on a filesystem that keeps all in memory"))
+  func whatIsFoundToBeLost_isNotAcceptedWithWhatWasKnownBefore() throws {
+    let handle = try mounted.create("a", flags: O_RDWR)
+    try mounted.write(handle, [UInt8](repeating: 7, count: 3 * 4096))
+    Self.forgetPages(mounted.captures + "/a")
+    _ = try mounted.read(handle)
+    kernel.answer(try file("a"), [EIO])
+    flush()
+    mounted.filesystem.release(handle)
+    let lost = try snapshot("a")
+    mounted.filesystem.accept(lost.id, .writeFailed(errno: EIO), ifUnchangedSince: lost.epoch)
+    #expect(try snapshot("a").interruption == lost.interruption && mark("a")?.hasPrefix("not-on-disk 5") == true)
+    mounted.filesystem.accept(lost.id, lost.interruption, ifUnchangedSince: lost.epoch)
+    #expect(try snapshot("a").interruption == nil)
+  }
+
   /// What was read and asked about is as good as what is in memory.
   @Test(
     .promises("S41d"), .enabled(if: WriteBackTests.canForgetPages, "/tmp is on a filesystem that keeps all in memory"))

@@ -662,9 +662,9 @@ import Testing
     let mounted = try Mounted(folder: folder)
     mounted.filesystem.scanSpool()
     let snapshot = try #require(mounted.sink.lastSnapshot)
-    mounted.filesystem.accept(snapshot.id, ifUnchangedSince: snapshot.epoch + 1)
+    mounted.filesystem.accept(snapshot.id, snapshot.interruption, ifUnchangedSince: snapshot.epoch + 1)
     #expect(Self.mark(mounted, "a") == "writer-killed 9")
-    mounted.filesystem.accept(snapshot.id, ifUnchangedSince: snapshot.epoch)
+    mounted.filesystem.accept(snapshot.id, snapshot.interruption, ifUnchangedSince: snapshot.epoch)
     #expect(Self.mark(mounted, "a") == "closed 1" && mounted.filesystem.snapshot(of: snapshot.id)?.interruption == nil)
   }
 

@@ -254,6 +254,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "templates", seed: 52_200_000_281,
       story: "so it did where it was delivered under another of its paths"),
     FoundSeed(
+      scenario: "spool-disk", seed: 52_000_054_325,
+      story: "a request to publish took away the mark of what the disk was found to have lost since"),
+    FoundSeed(
       scenario: "killed-writers", seed: 50_000_052_053,
       story: "a mark that the disk did not have hid the one that it had, which proved what was written over"),
     FoundSeed(

@@ -8,8 +8,8 @@ public enum SpoolOrder: Hashable, Sendable {
   /// Remove it, unless it was opened or has changed: an unfinished one by rule, a delivered one because parts of it are no
   /// longer there.
   case discard(EvictionCandidate)
-  /// From now on its content counts as whole, unless it has changed.
-  case accept(EvictionCandidate)
+  /// From now on its content counts as whole, unless it has changed, or the disk has lost some of it for another reason than this one.
+  case accept(EvictionCandidate, Interruption?)
 }
 
 /// Files that were not finished (spec H5): their writer was killed, a write failed, or the mount died.
@@ -155,7 +155,9 @@ extension UploadSchedule {
     file.progress.lost = lostPlaces(of: file)
     file.progress.acceptedInterruption = interruption
     file.snapshot.interruption = nil
-    if file.progress.lost == nil, interruption != nil { spoolOrders.append(.accept(EvictionCandidate(file.snapshot))) }
+    if file.progress.lost == nil, interruption != nil {
+      spoolOrders.append(.accept(EvictionCandidate(file.snapshot), interruption))
+    }
   }
 
   /// By rule the file is gone from the spool.

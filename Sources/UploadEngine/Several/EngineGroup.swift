@@ -282,7 +282,7 @@ private struct SharedContents: FileContents {
     mayGo(candidate) && contents.evict(candidate)
   }
   /// Otherwise the next start asks for the word again where the file is not delivered, and takes it for no whole one where it is.
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {
-    if countsAsWhole(id) { contents.accept(id, ifUnchangedSince: epoch) }
+  func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {
+    if countsAsWhole(id) { contents.accept(id, interruption, ifUnchangedSince: epoch) }
   }
 }

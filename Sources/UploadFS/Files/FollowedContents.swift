@@ -27,7 +27,9 @@ struct FollowedContents: FileContents {
 
   func evict(_ candidate: EvictionCandidate) -> Bool { filesystem.evict(candidate) }
 
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { filesystem.accept(id, ifUnchangedSince: epoch) }
+  func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {
+    filesystem.accept(id, interruption, ifUnchangedSince: epoch)
+  }
 }
 
 extension Filesystem {

@@ -240,13 +240,15 @@ extension Filesystem {
     }
   }
 
-  /// Somebody wants an interrupted file as it is.
-  public func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {
+  /// A user wants an interrupted file as it is.
+  public func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {
     guard let file = file(of: id) else { return }
     namespaceLock.shared {
       file.state.withLock { state in
-        _ = snapshotLocked(of: file, &state)
+        let snapshot = snapshotLocked(of: file, &state)
         guard state.activity.epoch == epoch, state.activity.isQuiet, !state.isChangedByHand else { return }
+        // What was found to be lost since then the user has not seen.
+        if let present = snapshot.interruption, present.lossErrno != nil, present != interruption { return }
         state.fate.accepted()
         state.settledFate = state.fate
         do throws(SystemError) {

@@ -39,7 +39,7 @@ import Testing
     harness.apply { $0.publish(file.id, at: $1) }
     harness.succeed()
     #expect(harness.state(file.id) == .complete && harness.status(file.id)?.lastFailure == nil)
-    let accepted = SpoolOrder.accept(EvictionCandidate(file.snapshot))
+    let accepted = SpoolOrder.accept(EvictionCandidate(file.snapshot), file.snapshot.interruption)
     #expect(harness.schedule.takeSpoolOrders() == [accepted], "its mark in the spool has to go")
   }
 

@@ -71,7 +71,7 @@ import Testing
     harness.answerReads()
     harness.succeed()
     #expect(harness.state(remains.file.id) == .complete)
-    #expect(harness.schedule.takeSpoolOrders() == [.accept(EvictionCandidate(remains.file.snapshot))])
+    #expect(harness.schedule.takeSpoolOrders() == [.accept(EvictionCandidate(remains.file.snapshot), .notOnDisk)])
   }
 
   @Test(.promises("S40r")) func aChunkThatWasRewrittenSinceItWasSent_countsAsTheDiskHasIt() throws {
@@ -125,7 +125,7 @@ import Testing
     var remains = try Remains()
     remains.file.snapshot.missing = nil
     var harness = remains.published()
-    #expect(harness.schedule.takeSpoolOrders() == [.accept(EvictionCandidate(remains.file.snapshot))])
+    #expect(harness.schedule.takeSpoolOrders() == [.accept(EvictionCandidate(remains.file.snapshot), .notOnDisk)])
   }
 }
 

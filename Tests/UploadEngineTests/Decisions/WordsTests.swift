@@ -146,7 +146,7 @@ import Testing
     var restarted = ScheduleHarness(catalog: [entry])
     restarted.handle(file.found)
     restarted.handle(.scanEnded)
-    #expect(restarted.schedule.takeSpoolOrders() == [.accept(EvictionCandidate(file.snapshot))])
+    #expect(restarted.schedule.takeSpoolOrders() == [.accept(EvictionCandidate(file.snapshot), .mountDied)])
     restarted.succeed()
     #expect(restarted.state(file.id) == .complete)
     file.snapshot.modifiedNanoseconds += 1

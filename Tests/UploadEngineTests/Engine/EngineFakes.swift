@@ -54,7 +54,9 @@ final class MemoryFiles: FileContents {
     files.withLock { $0.removeValue(forKey: candidate.id) } != nil
   }
 
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { accepted.withLock { $0.append(id) } }
+  func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {
+    accepted.withLock { $0.append(id) }
+  }
 }
 
 /// A destination whose requests carry the step's number; its transport keeps the steps.

@@ -261,7 +261,7 @@ final class FakeContents: FileContents {
   }
 
   func evict(_ candidate: EvictionCandidate) -> Bool { false }
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
+  func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {}
 }
 
 /// Holds a reader until the test opens it.

@@ -102,7 +102,7 @@ final class SpoolFileFake: FileContents {
   }
 
   func evict(_ candidate: EvictionCandidate) -> Bool { false }
-  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
+  func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {}
 }
 
 private final class SpoolFileOpening: ReadableFile {
