@@ -254,6 +254,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "templates", seed: 52_200_000_281,
       story: "so it did where it was delivered under another of its paths"),
     FoundSeed(
+      scenario: "templates", seed: 52_300_000_447,
+      story: "a new record of names gave a removed capture's name to a path that was not its last one"),
+    FoundSeed(
       scenario: "spool-disk", seed: 52_000_054_325,
       story: "a request to publish took away the mark of what the disk was found to have lost since"),
     FoundSeed(

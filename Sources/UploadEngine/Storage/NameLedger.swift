@@ -362,6 +362,12 @@ public final class NameLedger: Sendable {
         """
     ).execute(arguments: [name, file, path, isNew])
     let isLearned = database.changesCount > 0
+    // It was asked for under another path since: which one was its last is not known, and it passes to nobody.
+    if !isLearned {
+      try database.cachedStatement(
+        sql: "UPDATE owner SET path = x'' WHERE name = ? AND file IN (?, x'') AND path NOT IN (?, x'')"
+      ).execute(arguments: [name, file, path])
+    }
     if !file.isEmpty, !isOnlyAsked {
       try choose(name, for: path, of: file, mayPass: true, isNew: isNew, database)
     }
