@@ -408,6 +408,10 @@ class Round:
             capture.cancelled_at &= set(self.places_of(new))
             # The catalog of a destination that it has left may say that it is being written, once it is written again.
             capture.may_be_known_otherwise |= set(self.places_of(new)) < set(self.places_of(path))
+            if set(self.places_of(new)) > set(self.places_of(path)):
+                # A destination that it is for only now knows nothing of it, where the mount is killed before that is recorded: it may have been
+                # put there from a backup.
+                capture.expect_hold("older-than-delivered")
             if capture.is_bare:
                 # What was known of it was known by its name.
                 capture.expect_hold("unproven")
