@@ -150,7 +150,9 @@ struct DeadlineChecks {
   /// minutes are over after which everything does.
   mutating func check() {
     let now = world.time.nanoseconds
-    let slowest = 24 * world.scenario.limits.bufferBytes / network.slowestBytesPerSecond
+    // Where requests hang on a slow line, what is measured is less than that carries.
+    let streamBuffers = world.scenario.slowTimes > 0 ? 96 : 24
+    let slowest = streamBuffers * world.scenario.limits.bufferBytes / network.slowestBytesPerSecond
     for (request, body) in bodies {
       guard let (sent, movedAt) = network.progress(request) else { continue }
       let patience = max(
