@@ -5,21 +5,34 @@ import Glibc
 extension Catalog {
   /// Puts it there; false where there is none that is whole. What it says was delivered is to be compared with what lies in the spool:
   /// a program that sets times can have changed that since, with the same size and time.
-  static func standIn(for path: String) -> Bool {
+  static func standIn(for path: String) -> Bool { restoredCopy(of: path).map { adopt($0, as: path) } ?? false }
+
+  /// The path of what takes the place of a catalog; nil where there is no copy that is whole.
+  static func restoredCopy(of path: String) -> String? {
     let copy = StateCopies.path(of: path)
     var status = stat()
     guard path != StateDatabase.inMemory, lstat(copy, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-      return false
+      return nil
     }
     let temporary = path + AtomicFile.temporarySuffix
     do {
       unlink(temporary)
       try restore(copy, to: temporary)
-      try AtomicFile.adopt(temporary, as: path, effects: .system)
-      return true
+      return temporary
     } catch {
       // Without it more is delivered again, and nothing is lost.
       unlink(temporary)
+      return nil
+    }
+  }
+
+  /// False where the disk does not take it.
+  static func adopt(_ copy: String, as path: String) -> Bool {
+    do {
+      try AtomicFile.adopt(copy, as: path, effects: .system)
+      return true
+    } catch {
+      unlink(copy)
       return false
     }
   }

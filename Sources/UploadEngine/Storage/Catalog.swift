@@ -17,6 +17,8 @@ public final class Catalog: Sendable {
     /// Used under the lock only.
     var connection: StateConnection
     var damage: String?
+    /// Its copy stood in for it, or could not.
+    var hasTriedCopy = false
     var isClosed = false
     /// That of the spool's filesystem.
     var instance: String?
@@ -42,36 +44,39 @@ public final class Catalog: Sendable {
     self.path = path
     self.wasAnew = wasAnew
     wasMissing = access(path, F_OK) != 0 && errno == ENOENT
-    let isOlder = StateDatabase.hasLostLog(path)
-    let mayUseCopy = !isOlder || Self.isCopyLater(of: path)
+    let isOlder = LogMarker.findsLoss(of: path)
+    let laterCopy = isOlder && Self.isCopyLater(of: path) ? Self.restoredCopy(of: path) : nil
     var state = State(
       connection: StateConnection(path: path, room: room) { database, opening in
         try Self.prepare(database, opening, path)
-        if isOlder, !mayUseCopy, opening == .first { try Self.doubtDeliveries(database) }
+        if isOlder, laterCopy == nil, opening == .first { try Self.doubtDeliveries(database) }
       })
     if isOlder {
-      let (what, log) = ("the catalog \(quoted(path))", quoted(path + "-wal"))
-      let lost = "\(what) has lost its log, \(log), in which stood what was recorded last: "
-      if mayUseCopy {
+      state.damage =
+        "the catalog \(quoted(path)) has lost its log, \(quoted(path + "-wal")), in which stood what was recorded last: "
+      if let laterCopy {
         let aside = try StateDatabase.moveAside(path)
-        state.damage =
-          "\(lost)it is kept as \(quoted(aside)), and "
-          + (Self.standIn(for: path) ? Self.standInWords : Self.newOneWords)
+        state.hasTriedCopy = true
+        let standsIn = Self.adopt(laterCopy, as: path)
+        state.damage? += "it is kept as \(quoted(aside)), and " + (standsIn ? Self.standInWords : Self.newOneWords)
       } else {
-        state.damage = "\(lost)\(Self.olderWords)"
+        state.damage? += Self.olderWords
       }
     } else if wasMissing {
       // The journal of the one that is gone would be applied to what takes its place.
       if access(path + "-wal", F_OK) == 0 { _ = try StateDatabase.moveAside(path) }
+      state.hasTriedCopy = true
       if Self.standIn(for: path) { state.damage = "the catalog \(quoted(path)) was missing; \(Self.standInWords)" }
     } else if StateDatabase.isBare(path) {
       // To SQLite it is a new one.
       let aside = try StateDatabase.moveAside(path)
+      state.hasTriedCopy = true
       state.damage =
         "the catalog \(quoted(path)) was empty; it is kept as \(quoted(aside)), and "
         + (Self.standIn(for: path) ? Self.standInWords : Self.newOneWords)
     }
     try Self.withUsableFile(&state, path, isInUse: false) { try $0.open(patience: patience) }
+    if isOlder { LogMarker.settle(path) }
     unsaidDamage = Mutex(state.damage)
     self.state = Mutex(state)
   }
@@ -334,7 +339,8 @@ extension Catalog {
       state.connection.drop()
       let aside = try StateDatabase.moveAside(path)
       // The same copy would be damaged in the same way.
-      let standsIn = !isInUse && state.damage == nil && standIn(for: path)
+      let standsIn = !isInUse && !state.hasTriedCopy && standIn(for: path)
+      state.hasTriedCopy = true
       state.damage =
         "the catalog \(quoted(path)) was damaged (\(StateDatabase.describe(error))); it is kept as \(quoted(aside)), and "
         + (standsIn ? standInWords : newOneWords)

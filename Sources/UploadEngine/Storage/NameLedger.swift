@@ -71,7 +71,7 @@ public final class NameLedger: Sendable {
     self.path = path
     // The log of one that was moved away, or lost, would be applied to the new one.
     if !Self.isThere(path), Self.isThere(path + "-wal") { _ = try StateDatabase.moveAside(path) }
-    let isOlder = StateDatabase.hasLostLog(path)
+    let isOlder = LogMarker.findsLoss(of: path)
     lostPast = isOlder ? Self.olderWords(path) : try Self.lostPast(of: path, earlier)
     var connection = StateConnection(path: path, room: room) { database, opening in
       // The log beside a record that was cut gives it its length back, and what is lost shows when a name is wanted.
@@ -84,6 +84,7 @@ public final class NameLedger: Sendable {
     do {
       try connection.open(patience: patience)
       isNew = try connection.use(Self.saysNew)
+      if isOlder { LogMarker.settle(path) }
     } catch {
       throw Self.failure(error, path)
     }

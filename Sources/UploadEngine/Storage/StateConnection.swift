@@ -124,12 +124,7 @@ struct StateConnection {
 
   /// Lets go of the file. What can fail in that is tidying up, which the next opening does as well.
   mutating func drop() {
-    do {
-      // SQLite empties the log and removes it.
-      try database?.writeWithoutTransaction { try StateDatabase.note(isInUse: false, in: $0) }
-    } catch {
-      // Where it removes the log all the same, the next start says that it is lost, and compares what it need not.
-    }
+    if database != nil { LogMarker.end(path) }
     try? database?.close()
     // GRDB hands SQLite a dangling connection after its own `close`.
     database = nil
@@ -141,7 +136,7 @@ struct StateConnection {
     do {
       try emptyLog(of: fresh)
       try prepare(fresh, opening)
-      try noteInUse(fresh)
+      LogMarker.begin(path)
     } catch {
       try? fresh.close()
       throw error
@@ -151,27 +146,12 @@ struct StateConnection {
     return fresh
   }
 
-  /// From now on a log that is not there was lost. Where the disk is full, that is not noticed.
-  private func noteInUse(_ database: DatabaseQueue) throws {
-    guard path != StateDatabase.inMemory else { return }
-    try unlessFull {
-      try database.writeWithoutTransaction { database in
-        try StateDatabase.note(isInUse: true, in: database)
-        _ = try database.checkpoint(.truncate)
-      }
-    }
-  }
-
   /// Of a transaction whose sync has failed the log may hold what the disk does not, and what is written behind that would be lost
   /// with it in a power cut: so it goes to the database first. At the start a full disk does not matter: what its log has is used
   /// from there.
   private func emptyLog(of database: DatabaseQueue) throws {
-    try unlessFull { try database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) } }
-  }
-
-  private func unlessFull(_ body: () throws -> Void) throws {
     do {
-      try body()
+      try database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
     } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL && opening == .first {
       return
     }

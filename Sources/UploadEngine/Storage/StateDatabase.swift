@@ -70,7 +70,6 @@ enum StateDatabase {
       // Of a copy of a database with a log SQLite says that it has one, too.
       try copy.writeWithoutTransaction { database in
         try database.execute(sql: "PRAGMA journal_mode = DELETE")
-        try note(isInUse: false, in: database)
         try change(database)
       }
     } catch {
@@ -107,44 +106,18 @@ enum StateDatabase {
     return status.st_size == 0 || hasNoSchema(path)
   }
 
-  /// What is still in the log is not in the file.
+  /// SQLite's file format, section 1.3: a magic string, and at byte 40 how often the schema has changed. What is still in the log is not in the
+  /// file.
   private static func hasNoSchema(_ path: String) -> Bool {
     var log = stat()
-    guard stat(path + "-wal", &log) == 0 ? log.st_size == 0 : errno == ENOENT, let head = head(of: path) else {
-      return false
-    }
-    return head[schemaCookie].allSatisfy { $0 == 0 }
-  }
-
-  /// Where the head of a file says how often the schema has changed, and which application's it is (SQLite's file format, section 1.3).
-  private static let (schemaCookie, applicationID, headBytes) = (40..<44, 68..<72, 72)
-
-  /// The first bytes of a database; nil where it is none, or cannot be looked at.
-  private static func head(of path: String) -> [UInt8]? {
+    guard stat(path + "-wal", &log) == 0 ? log.st_size == 0 : errno == ENOENT else { return false }
     let descriptor = Glibc.open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
-    guard descriptor >= 0 else { return nil }
+    guard descriptor >= 0 else { return false }
     defer { close(descriptor) }
-    let head = [UInt8](unsafeUninitializedCapacity: headBytes) { buffer, count in
+    let head = [UInt8](unsafeUninitializedCapacity: 44) { buffer, count in
       count = max(0, pread(descriptor, buffer.baseAddress, buffer.count, 0))
     }
-    return head.count == headBytes && head.starts(with: "SQLite format 3\0".utf8) ? head : nil
-  }
-
-  /// The application that a database names while it is in use (“ufsw”): what was recorded last stands in its log.
-  private static let applicationInUse: Int32 = 0x7566_7377
-
-  /// Whether a database was in use when its process ended, and the log that it had is not there: what was recorded last is lost.
-  static func hasLostLog(_ path: String) -> Bool {
-    guard path != inMemory, let head = head(of: path) else { return false }
-    let application = head[applicationID].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-    return application == UInt32(applicationInUse) && access(path + "-wal", F_OK) != 0 && errno == ENOENT
-  }
-
-  /// States in a database that it is in use, or no longer. That stands in the file itself once the log is emptied.
-  static func note(isInUse: Bool, in database: Database) throws {
-    let application = isInUse ? applicationInUse : 0
-    guard try Int32.fetchOne(database, sql: "PRAGMA application_id") != application else { return }
-    try database.execute(sql: "PRAGMA application_id = \(application)")
+    return head.count == 44 && head.starts(with: "SQLite format 3\0".utf8) && head[40...].allSatisfy { $0 == 0 }
   }
 
   /// Without the statement and its values, which hold the names of captures; with what to do about it, where that is known.

@@ -150,7 +150,7 @@ import Threads
   @Test func nothingOfItIsMapped() throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1)])
-    #expect(folder.names() == ["catalog.sqlite", "catalog.sqlite-wal"])
+    #expect(folder.names() == ["catalog.sqlite", "catalog.sqlite-open", "catalog.sqlite-wal"])
     #expect(try catalog.setting("locking_mode") == "exclusive")
     // Nil where SQLite is built without mappings.
     #expect(["0", nil].contains(try catalog.setting("mmap_size")))
@@ -315,6 +315,7 @@ import Threads
 
     func open(_ file: [UInt8], _ log: [UInt8]?) throws -> Catalog {
       for name in folder.names() where name.hasPrefix("catalog.sqlite") { unlink(folder(name)) }
+      if file == killed { try folder.write([], to: "catalog.sqlite-open") }
       try folder.write(file, to: "catalog.sqlite")
       if let log { try folder.write(log, to: "catalog.sqlite-wal") }
       // The copy was made after the file was written to last.
@@ -349,11 +350,41 @@ import Threads
     let catalog = try Catalog(path: path)
     try catalog.markChanged(delivered(1).id)
     let killed = try folder.read("catalog.sqlite")
+    #expect(folder.names().contains("catalog.sqlite-open"))
     catalog.close()
+    #expect(!folder.names().contains("catalog.sqlite-open"))
     try folder.write(killed, to: "catalog.sqlite")
+    try folder.write([], to: "catalog.sqlite-open")
     var known = delivered(1)
     known.modifiedNanoseconds -= 1
     #expect(try Catalog(path: path).loadAll() == [known])
+  }
+
+  /// A start that is killed before it has gone through a catalog without its log has made a new one; and what fails has removed that.
+  @Test(.promises("S45f")) func aLossThatWasFound_isKnownUntilAStartHasDealtWithIt() throws {
+    try Catalog(path: path).close()
+    try folder.write([], to: "catalog.sqlite-open")
+    #expect(LogMarker.findsLoss(of: path))
+    try folder.write([], to: "catalog.sqlite-wal")
+    let next = try Catalog(path: path)
+    #expect(next.openedDamaged?.contains("has lost its log") == true)
+    next.close()
+    #expect(try !Catalog(path: path).isAnew)
+  }
+
+  /// A copy that is damaged takes the place of no catalog that is only older; and stands in for one that is damaged as well.
+  @Test(.promises("S45f"), arguments: [false, true])
+  func ofAnOlderCatalogAndADamagedCopy_theWholeOneCounts(isCopyWhole: Bool) throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    try catalog.copy(to: StateCopies.path(of: path))
+    catalog.close()
+    let damaged = isCopyWhole ? "catalog.sqlite" : "catalog.backup.sqlite"
+    try folder.write(Array(repeating: 7, count: 5000), to: damaged)
+    try folder.write([], to: "catalog.sqlite-open")
+    var times = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 1, tv_nsec: 0)]
+    #expect(utimensat(AT_FDCWD, isCopyWhole ? StateCopies.path(of: path) : path, &times, 0) == 0)
+    #expect(try Catalog(path: path).loadAll().map(\.id) == [delivered(1).id])
   }
 
   /// Regression: SQLite applied to the copy what the journal of the lost catalog held.
@@ -743,7 +774,7 @@ import Threads
     let catalog = try Catalog(path: path)
     // More than SQLite keeps in memory.
     try catalog.upsert((0..<20_000).map { delivered($0) })
-    for name in ["catalog.sqlite", "catalog.sqlite-wal"] {
+    for name in ["catalog.sqlite", "catalog.sqlite-open", "catalog.sqlite-wal"] {
       let size = try folder.read(name).count
       try folder.write(Array(repeating: 0x55, count: size), to: name)
     }

@@ -496,6 +496,7 @@ import Testing
     #expect(try NameLedger(path: path).lostPast == nil)
     unlink(path + "-wal")
     try folder.write(killed, to: "names.sqlite")
+    try folder.write([], to: "names.sqlite-open")
     let older = try NameLedger(path: path)
     #expect(older.lostPast?.contains("has lost its log") == true)
     try older.learn(from: catalog)
