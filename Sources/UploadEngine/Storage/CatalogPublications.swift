@@ -289,11 +289,11 @@ extension CatalogRows {
   static let selectGivenNames = """
     SELECT name, file, path, called, modified_ns, EXISTS (
       SELECT 1 FROM file WHERE file.id = given.file AND state NOT IN ('evicted', 'removed')
-    ), (SELECT published FROM file WHERE file.id = given.file),
+    ) AS present, (SELECT published FROM file WHERE file.id = given.file),
     (SELECT receipt_name FROM file WHERE file.id = given.file) FROM (
       SELECT name, file, path, called, modified_ns FROM publication
       UNION ALL SELECT name, file, path, called, modified_ns FROM intent
-    ) AS given WHERE name > ? ORDER BY name LIMIT ?
+    ) AS given WHERE name > ? ORDER BY name, present DESC LIMIT ?
     """
   private static let publicationColumns = """
     file, merkle_root, size, chunk, nonce, path, called, modified_ns, published_as, receipt, published_ms, name,

@@ -340,14 +340,18 @@ public final class NameLedger: Sendable {
         let name = Data(given.published.utf8)
         try database.cachedStatement(sql: "INSERT OR IGNORE INTO owner (name, file, path) VALUES (?, x'', x'')")
           .execute(arguments: [name])
-        let known = try database.cachedStatement(sql: "SELECT path FROM owner WHERE name = ? AND path <> x''")
-        if let path = try Data.fetchOne(known, arguments: [name]) {
+        let known = try database.cachedStatement(
+          sql: "SELECT path FROM owner WHERE name = ? AND path NOT IN (x'', ?)")
+        if let path = try Data.fetchOne(known, arguments: [name, nobodysPath]) {
           paths.append((given.published, RelativePath(bytes: Array(path))))
         }
       }
     }
     return (count, paths)
   }
+
+  /// That of a name which is known not to pass to any path; no path has a NUL. (An empty one says that it is not known, and may be learned.)
+  private static let nobodysPath = Data([0])
 
   /// False where it is known whose the name is. A record that has just begun knows it at most from receipts, which say no path.
   private static func learn(
@@ -366,8 +370,8 @@ public final class NameLedger: Sendable {
     // It was asked for under another path since: which one was its last is not known, and it passes to nobody.
     if !isLearned {
       try database.cachedStatement(
-        sql: "UPDATE owner SET path = x'' WHERE name = ? AND file IN (?, x'') AND path NOT IN (?, x'')"
-      ).execute(arguments: [name, file, path])
+        sql: "UPDATE owner SET path = ?4 WHERE name = ?1 AND file IN (?2, x'') AND path NOT IN (?3, x'')"
+      ).execute(arguments: [name, file, path, nobodysPath])
     }
     if !file.isEmpty, !isOnlyAsked {
       try choose(name, for: path, of: file, mayPass: true, isNew: isNew, database)

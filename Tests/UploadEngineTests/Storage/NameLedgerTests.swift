@@ -470,6 +470,15 @@ import Testing
     #expect(try ledger.known([file])[file]?[RelativePath("e/b")] == RelativePath("e-b"))
   }
 
+  /// Regression (templates, seed 52300000447): it passed to the first of the paths, where what came replaced a capture that had been moved on.
+  @Test(.promises("DE138b")) func aNameOfARemovedCaptureThatHadSeveralPaths_passesToNone() throws {
+    let ledger = try NameLedger(path: path)
+    for path in ["d/x", "e/x", "d/x"] { try ledger.learn(from: try catalog([path: "x"])) }
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 1, "d/x") == "x-2" && (try decide(names, 2, "e/x")) == "x-3")
+    names.stop()
+  }
+
   /// Regression: where a damaged record had been moved away, as its message says, SQLite applied the log that was left to the new one.
   @Test(.promises("DE138b")) func theLogOfARecordThatWasMovedAway_isNotAppliedToTheNewOne() throws {
     let names = try names("{name}", try NameLedger(path: path))
