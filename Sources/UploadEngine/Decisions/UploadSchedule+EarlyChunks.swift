@@ -212,7 +212,7 @@ extension UploadSchedule {
     for id in earlyFiles where !passedOver.contains(id) {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
         session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), mayGoOut(ofFile: file),
-        let index = nextToSend(of: file, transfer)
+        mayProbe(with: file), let index = nextToSend(of: file, transfer)
       else { continue }
       return (id, index)
     }

@@ -47,7 +47,8 @@ extension UploadSchedule {
     if gate != .open, maySend(at: now) { orderForATrial() }
     while !smallReady.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
       let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1, at: now)
-      smallReadySince = smallReady.isEmpty ? nil : now.monotonic
+      // Those that are passed over for now have their turn right after that.
+      if !turns.isEmpty || !isProbingWithUntried { smallReadySince = smallReady.isEmpty ? nil : now.monotonic }
       guard !turns.isEmpty else { return }
       sendWholeFiles(turns, at: now)
     }
