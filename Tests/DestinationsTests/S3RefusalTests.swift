@@ -86,10 +86,7 @@ import UploadEngine
   /// Regression: an upload that was completed as another object counted as delivered.
   @Test(
     .promises("DE37"),
-    arguments: [
-      "<Bucket>captures</Bucket><Key>day 1/b.mov</Key>", "<Key>a.mov</Key>",
-      "<Bucket>others</Bucket><Key>day 1/a.mov</Key>",
-    ])
+    arguments: ["<Bucket>captures</Bucket><Key>day 1/b.mov</Key>", "<Key>a.mov</Key>"])
   func aCompletionThatNamesAnotherObject_isLookedAt(facts: String) throws {
     let destination = try S3Fixture.destination()
     let answer = Self.completed(facts)
@@ -99,7 +96,7 @@ import UploadEngine
       let failure = destination.outcome(of: Self.steps[0], responses: [answer, other]).failure
       #expect(failure?.kind == .unexpectedAnswer)
     }
-    // A server that serves buckets under other names, or keys behind a prefix of its own, has it all the same.
+    // A server that has keys behind a prefix of its own has it all the same.
     guard
       case .published(let receipt) = destination.outcome(of: Self.steps[0], responses: [answer, S3Fixture.object()])
     else {
@@ -111,7 +108,8 @@ import UploadEngine
 
   @Test(
     arguments: [
-      "", "<Key/>", "<Bucket></Bucket><Key> </Key>", "<Bucket>captures</Bucket><Key>day 1/a.mov</Key>",
+      "", "<Key/>", "<Bucket>behind-an-alias</Bucket><Key>day 1/a.mov</Key>",
+      "<Bucket></Bucket><Key> </Key>", "<Bucket>captures</Bucket><Key>day 1/a.mov</Key>",
       "<Key>/day 1/a.mov</Key>", "<Key>day%201/a.mov</Key>", "<Key>day%201%2Fa.mov</Key>", "<Key>day+1/a.mov</Key>",
       "<Key>captures/day 1/a.mov</Key>", "<Key>/captures/day%201/a.mov</Key>", "<Key>\n  day 1/a.mov\n</Key>",
     ])

@@ -139,12 +139,11 @@ extension S3Answer {
       && Self.entityTag(root?.child("ETag")?.text) == nil
   }
 
-  /// It completed an upload, by its own words as another object. Servers leave out key and bucket, escape them, or put a slash or the
-  /// bucket before the key; what else they say is to be looked at.
+  /// It completed an upload, by its own words as another object. Servers leave out the key, escape it, or put a slash or the bucket before
+  /// it; what else they say is to be looked at. (The bucket is another one behind an alias.)
   func namesAnother(than key: String, in bucket: String) -> Bool {
     guard isSuccess, let root, root.name.hasPrefix("CompleteMultipartUpload") else { return false }
     return Self.names(root.child("Key"), noneOf: [key, "\(bucket)/\(key)"])
-      || Self.names(root.child("Bucket"), noneOf: [bucket])
   }
 
   private static func names(_ element: XMLElement?, noneOf wanted: [String]) -> Bool {

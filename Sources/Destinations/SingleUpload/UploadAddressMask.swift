@@ -32,7 +32,7 @@ struct UploadAddressMask {
     let firstFolder = path.dropFirst().firstIndex(of: "/").map { path[...$0].utf8.count } ?? 1
     let shared = zip(path.utf8, address.path.utf8).prefix { $0 == $1 }.count
     let open = String(path.prefix(max(firstFolder, shared)))
-    let paths = [target, path].filter { path.utf8.count >= pathBytesMin && !address.text.contains($0) }
+    let paths = [target, path].filter { $0.utf8.count >= pathBytesMin && !address.text.contains($0) }
     let long = parts.map { String($0) }.filter { $0.utf8.count >= partBytesMin && !address.text.contains($0) }
     return paths.flatMap { secrets($0, behind: open) } + long.flatMap { secrets($0, behind: "") }
   }
