@@ -128,7 +128,7 @@ extension Interruption {
   }
 
   /// Of a content that was written, and that its disk did not keep.
-  package var lossErrno: Int32? {
+  fileprivate var lossErrno: Int32? {
     switch self {
     case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
     case .writeRefused, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool, .olderThanDelivered,

@@ -469,7 +469,7 @@ final class SimulatedCapture {
   /// As `Filesystem.accept`.
   func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {
     guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet else { return }
-    if let present = file.contentFate.interruption, present.lossErrno != nil, present != interruption { return }
+    if let present = file.contentFate.interruption, present.lostBytes != nil, present != interruption { return }
     file.fate.accepted()
     file.settledFate = file.fate
     file.isLost = false

@@ -248,7 +248,7 @@ extension Filesystem {
         let snapshot = snapshotLocked(of: file, &state)
         guard state.activity.epoch == epoch, state.activity.isQuiet, !state.isChangedByHand else { return }
         // What was found to be lost since then the user has not seen.
-        if let present = snapshot.interruption, present.lossErrno != nil, present != interruption { return }
+        if let present = snapshot.interruption, present.lostBytes != nil, present != interruption { return }
         state.fate.accepted()
         state.settledFate = state.fate
         do throws(SystemError) {
