@@ -882,7 +882,7 @@ enum TusFixture {
     #expect(destination.outcome(of: step, lost: lost()).failure?.kind == .transport(.connectionLost))
   }
 
-  /// Regression: Express answers “Cannot PATCH /files/…”, and whoever reads the status or the log could go on with the upload.
+  /// Regression: Express answers “Cannot PATCH /files/…”, and a reader of the status or the log could go on with the upload.
   @Test(.promises("SE6"), arguments: Self.wordsOfServers)
   func wordsOfAServer_areSaidWithoutTheAddressOfAnUpload(upload: String, words: String, said: String) throws {
     let isJSON = words.hasPrefix("{")

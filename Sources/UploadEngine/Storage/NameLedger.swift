@@ -367,7 +367,7 @@ public final class NameLedger: Sendable {
         """
     ).execute(arguments: [name, file, path, isNew])
     let isLearned = database.changesCount > 0
-    // It was asked for under another path since: which one was its last is not known, and it passes to nobody.
+    // The catalog knows it under another path as well: which one was its last is not known, and it passes to no path.
     if !isLearned {
       try database.cachedStatement(
         sql: "UPDATE owner SET path = ?4 WHERE name = ?1 AND file IN (?2, x'') AND path NOT IN (?3, x'')"
