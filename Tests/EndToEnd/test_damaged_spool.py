@@ -4,6 +4,7 @@ capture, publishes nothing wrong, gives no number twice, and says what it could 
     /usr/bin/python3 -m pytest Tests/EndToEnd/test_damaged_spool.py --fresh     (every place in every way: scripts/test --long)
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,8 +14,9 @@ import pytest
 from damage import WAYS
 from harness import SOON, sha256, wait_until
 from promises import needs
+from test_destinations import at, further
 from test_little_disk import DISK
-from test_moves import Moved
+from test_moves import Moved, unproven_rows
 
 pytestmark = needs("root")
 
@@ -45,6 +47,10 @@ NAMED = [
     ("pipe", ".spool"), ("give-away", ".state/catalog.sqlite"), ("delete", ".state/catalog.sqlite"), ("zero", ".state/master.key"),
     ("link", ".spool.new"), ("delete", ".state/catalog.sqlite-wal"), ("delete", ".state/names.sqlite-wal"),
 ]
+# What a further destination has of its own.
+FURTHER = [
+    f".state/destinations/archive/{name}" for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.backup.sqlite", "resume/ID")]
+FURTHER_NAMED = [("zero", FURTHER[0]), ("delete", FURTHER[0]), ("pipe", FURTHER[0]), ("delete", FURTHER[1]), ("flip", FURTHER[3])]
 ENDED_NAMED = [("zero", ".state/catalog.sqlite"), ("pipe", ".state/last-end.json"), ("pipe", ".state/last-end.json.tmp")]
 
 
@@ -70,9 +76,26 @@ def pytest_generate_tests(metafunc):
     begun = [(way, place) for place in BEGUN for way in KINDS]
     if metafunc.function is test_a_damaged_state_of_a_mount_that_has_ended_costs_no_capture:
         named, places = ENDED_NAMED, ENDED
+    elif metafunc.function is test_a_damaged_state_of_a_further_destination_costs_no_capture:
+        named, places, begun = FURTHER_NAMED, FURTHER, []
     else:
         named, places = NAMED, PLACES
     metafunc.parametrize("way, place", [(way, place) for place in places for way in WAYS] + begun if everything else named)
+
+
+def start(mount, target):
+    """Starts the mount, after what it asks for was done."""
+    size = len(mount.program.log)
+    try:
+        return mount.start()
+    except AssertionError:
+        program = mount.program
+        assert not program.is_running, "it hangs"
+        said = [line for line in program.log[size:].splitlines() if line.startswith("uploadfs-mount: ")]
+        assert program.wait(SOON) == 13 and len(said) == 1, program.describe()
+        assert ADVICE.search(said[0]), said
+    shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
+    return mount.start()
 
 
 class Damaged(Moved):
@@ -100,20 +123,6 @@ class Damaged(Moved):
             target.write_bytes(b"half of it, or of an earlier time\n" * 9)
         return target
 
-    def start(self, target):
-        """Starts the mount, after what it asks for was done."""
-        size = len(self.mount.program.log)
-        try:
-            return self.mount.start()
-        except AssertionError:
-            program = self.mount.program
-            assert not program.is_running, "it hangs"
-            said = [line for line in program.log[size:].splitlines() if line.startswith("uploadfs-mount: ")]
-            assert program.wait(SOON) == 13 and len(said) == 1, program.describe()
-            assert ADVICE.search(said[0]), said
-        shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
-        return self.mount.start()
-
     def check_nothing_is_wrong(self):
         second = self.mount.wait_for("named/b.jpg", "complete")["published_name"]
         contents = {
@@ -140,12 +149,49 @@ def test_a_damaged_state_of_a_mount_that_has_ended_costs_no_capture(new_mount, r
     check(damaged, way, place)
 
 
+@pytest.mark.promises("S35a")
+def test_a_damaged_state_of_a_further_destination_costs_no_capture(new_mount, new_receiver, receiver, folder, way, place):
+    """What one destination has lost the other one does not know either: each capture arrives at both, and nothing else does."""
+    archive = new_receiver(name="archive")
+    mount = new_mount(
+        receiver, *further("archive", archive, "chunk-size=1MiB"), "--chunk-size", "1MiB", "--rule", "**/* to=main,archive")
+    contents = {"delivered.mov": os.urandom(3_000_000), "pending.mov": os.urandom(5_000_000)}
+    (mount.root / "delivered.mov").write_bytes(contents["delivered.mov"])
+    mount.wait_for("delivered.mov", "complete")
+    half = os.open(mount.root / "half.raw", os.O_WRONLY | os.O_CREAT)
+    os.write(half, b"half of it")
+    records = mount.spool / ".state" / "destinations" / "archive" / "resume"
+    with open(mount.root / "pending.mov", "wb", buffering=0) as file:
+        file.write(contents["pending.mov"][:4_000_000])
+        # Parts of it are there before it is finished, and a record of that here.
+        wait_until(lambda: any(records.iterdir()), "there is a record of what has been sent")
+        archive.kill()
+        file.write(contents["pending.mov"][4_000_000:])
+    mount.readings("pending.mov", lambda status: at(status, "main")["state"] == "complete")
+    mount.readings("pending.mov", lambda status: status["local_durability"] == "on-disk")
+    wait_until(lambda: not unproven_rows(mount.spool, contents), "the catalog says what the disk has")
+    mount.kill()
+    with contextlib.suppress(OSError):
+        os.close(half)
+    archive.start()
+    target = mount.spool / place.replace("ID", next(iter(records.iterdir())).name)
+    if not target.exists():
+        target.write_bytes(b"half of it, or of an earlier time\n" * 9)
+    WAYS[way](target, mount.spool.parent / "elsewhere")
+    start(mount, target)
+    for name, content in contents.items():
+        mount.wait_for(name, "complete")
+        assert (receiver.files / name).read_bytes() == (archive.files / name).read_bytes() == content
+    assert mount.wait_for("half.raw", "interrupted")
+    assert receiver.published().keys() == archive.published().keys() == contents.keys()
+
+
 def check(damaged, way, place):
     mount, target = damaged.mount, damaged.target(place)
     elsewhere = mount.spool.parent / "elsewhere"
     WAYS[way](target, elsewhere)
     before = elsewhere.read_bytes() if elsewhere.exists() else None
-    damaged.start(target)
+    start(mount, target)
     # What was delivered may have made room for the recording.
     kept = [name for name in ("delivered.txt", "named/a.jpg") if (mount.spool / "captures" / name).exists()]
     for name in ("take.mov", "pending.txt", *kept):

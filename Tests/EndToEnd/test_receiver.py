@@ -14,6 +14,7 @@ import pytest
 from certificates import Authority
 from harness import RECEIVER_TOOL, SOON, clean_environment, wait_until, write_random
 from protocol_client import ProtocolClient, Session, tag
+from small_machine import Clock
 
 
 def test_files_root_is_where_the_development_token_publishes(new_receiver, new_mount, folder):
@@ -171,6 +172,28 @@ def test_a_session_that_a_client_relies_upon_never_ends_by_itself(new_receiver):
         receiver.start()
         client = ProtocolClient(receiver)
     assert client.request("GET", f"/v1/uploads/{kept.id}").status == 200
+
+
+@pytest.mark.promises("S72h")
+@pytest.mark.parametrize("days", [8, -8])
+def test_a_clock_that_is_set_by_days_ends_no_session_that_a_client_relies_upon(new_receiver, folder, days):
+    """Regression (MC1): a start with the clock eight days ahead deleted the only copy, without a word."""
+    clock = Clock(folder, "receiver")
+    receiver = new_receiver("--session-max-age", "2s", prefix=clock.prefix)
+    client = ProtocolClient(receiver)
+    kept = held_session(client, "kept.mov", durable=True)
+    for is_running in (False, True):
+        if not is_running:
+            receiver.stop()
+        clock.jump(days * 86_400)
+        if not is_running:
+            receiver.start()
+            client = ProtocolClient(receiver)
+        other = held_session(client, "other.mov")
+        wait_until(lambda other=other: client.request("GET", f"/v1/uploads/{other.id}").status != 200, "the other one has ended")
+        wait_until(lambda other=other: other.id in receiver.program.log, "the log says that it has")
+        answer = client.request("GET", f"/v1/uploads/{kept.id}")
+        assert answer.status == 200 and answer.json["held"] == [[0, 0]], answer
 
 
 @pytest.mark.promises("P50", "S72h")

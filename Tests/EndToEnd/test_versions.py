@@ -5,6 +5,7 @@ The fixtures below `versions/` are named for the commit whose programs made them
 """
 
 import json
+import os
 import pathlib
 
 import pytest
@@ -50,6 +51,9 @@ def test_a_spool_and_a_root_of_another_version_are_gone_on_with(recorded, folder
     assert stored <= HALF_CHUNKS - HALF_STORED + 4, "what was acknowledged is not sent again"
     assert mount.status(CUT)["state"] == "interrupted" and not (receiver.files / CUT).exists()
     assert (mount.root / CUT).read_bytes() == content(CUT, 2 * CHUNK), "it can be read and rescued"
+    # Versions before identities had no such attribute.
+    captures = [path for path in (spool / "captures").rglob("*") if path.is_file()]
+    assert captures and all("user.uploadfs" in os.listxattr(path) for path in captures), "each has its identity on it"
     # What the other version published is this spool's own: a later content takes its place, and what is recorded there as well.
     (mount.root / "delivered.mov").write_bytes(content("later", 800_000))
     (mount.root / "day 1" / "small.txt").unlink()
