@@ -21,7 +21,10 @@ final class ClientChecks {
   private var bytes: ByteCosts
   /// What memory allows now.
   var budget = MemoryBudget.full
-  private var takesLZ4 = false
+  /// What the server has said that it decodes …
+  private var takes: LookupSet<OfferedEncoding> = []
+  /// … and whether files that are compressed together as well.
+  private var takesFrames = false
   /// What the client was told is stored.
   private var acknowledged: LookupTable<ChunkPlace, ChunkDigest> = [:]
   private var failureTimes: [Int64] = []
@@ -43,7 +46,8 @@ final class ClientChecks {
     bytes.forget()
     addresses = AddressChecks()
     budget = .full
-    takesLZ4 = false
+    takes = []
+    takesFrames = false
   }
 
   /// One more buffer is taken, and so many of its kind are in use now, also those into which is being read.
@@ -116,7 +120,12 @@ final class ClientChecks {
   }
 
   func offered(_ offers: DestinationOffers) {
-    if let encodings = offers.encodings { takesLZ4 = encodings.contains(.lz4) }
+    takes = offers.encodings ?? takes
+    if let isOffered = offers.takesSharedFrames {
+      takesFrames = isOffered
+    } else if offers.encodings != nil || offers.filesPerRequest != nil {
+      takesFrames = false
+    }
   }
 
   func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
@@ -127,7 +136,7 @@ final class ClientChecks {
     addresses.ended(order.endpoint, outcome)
     switch outcome {
     case .sessionOpened(_, _, _, let encodings, _), .held(_, _, _, let encodings, _, _):
-      takesLZ4 = encodings.contains(.lz4)
+      takes = encodings
     default: break
     }
     switch (order.order, outcome) {
@@ -170,8 +179,15 @@ final class ClientChecks {
   }
 
   /// A body travels compressed; only where the receiver has said that it takes that.
-  func compressed(_ request: HTTPRequestID) {
-    if !takesLZ4 { world.fail(.encoding, "request \(request.value) is compressed, and the server did not offer that") }
+  func compressed(_ request: HTTPRequestID, _ encodings: LookupSet<OfferedEncoding>) {
+    guard !encodings.subtracting(takes).isEmpty else { return }
+    world.fail(.encoding, "request \(request.value) is compressed, and the server did not offer that")
+  }
+
+  /// The files of a request are compressed together.
+  func framed(_ request: HTTPRequestID) {
+    guard !takesFrames else { return }
+    world.fail(.encoding, "request \(request.value) is one frame, and the server did not offer that")
   }
 
   func setBack(_ file: FileID, _ failure: FileStatus.Failure, count: Int) {

@@ -58,6 +58,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case storeEncoded = "store-encoded"
   /// Bodies are compressed for a receiver that has not said that it takes that.
   case compressUnasked = "compress-unasked"
+  /// Files are compressed together for a receiver that has not said that it takes that.
+  case frameUnasked = "frame-unasked"
   /// Every request goes to the first address, however that is.
   case stayAtFirstAddress = "stay-at-first-address"
   /// Nobody hears that memory is short.
@@ -223,6 +225,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .spin:
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
+    case .frameUnasked: .crowd
     case .ignoreMemory: .pressure
     case .wakeByWallClock: .clock
     case .forgetWords: .words
@@ -273,7 +276,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .leakBuffer, .loseCompletion: .leaks
     case .retryWithoutDelay: .pace
     case .retrySetbacks, .resendPublished, .pausesStay, .triesWithoutEnd: .cost
-    case .compressUnasked: .encoding
+    case .compressUnasked, .frameUnasked: .encoding
     case .forgetWords: .words
     case .forgetNames, .overlookPlainNames, .overlookPublications, .mistakeIdentities, .inheritLivingNames: .names
     case .forgetIntents, .strayLonger, .replaceOthers: .owners

@@ -239,6 +239,8 @@ extension Scenario {
     $0.rests = .milliseconds(1)...(.seconds(1))
     $0.latency = .milliseconds(5)...(.milliseconds(300))
     $0.compressible = 0.3
+    $0.zstandard = 0.5
+    $0.framelessReceivers = 0.3
     $0.legitimateFailures = ["digest-mismatch"]
   }
 
@@ -247,6 +249,7 @@ extension Scenario {
     $0.addresses = 2
     $0.addressTroubles = 4
     $0.compressible = 0.5
+    $0.zstandard = 0.5
     $0.seconds = 20...120
   }
 
@@ -254,6 +257,7 @@ extension Scenario {
   static let pressure = Scenario("pressure") {
     $0.memoryChanges = 20
     $0.compressible = 0.5
+    $0.zstandard = 0.5
     $0.writers = 3...6
     $0.fileBytesMax = 2_000
     $0.latency = .milliseconds(5)...(.milliseconds(500))

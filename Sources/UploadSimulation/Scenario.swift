@@ -43,6 +43,10 @@ public struct Scenario: Hashable, Sendable {
   var truncations = 0.1
   /// Writes of bytes that repeat themselves.
   var compressible = 0.0
+  /// Starts of the mount that are told to compress by Zstandard, and small files together.
+  var zstandard = 0.0
+  /// Receivers that know nothing of files that are compressed together.
+  var framelessReceivers = 0.0
   /// Modification times of a filesystem that counts in this unit.
   var timeUnit: Duration = .nanoseconds(1)
   /// Between two things that a writer does to a file that it has open.

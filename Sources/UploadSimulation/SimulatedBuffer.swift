@@ -8,16 +8,17 @@ final class SimulatedBuffer: PinnedBytes, @unchecked Sendable {
   /// What was read into it.
   let order: ReadOrder
   let plainBytes: Int
-  /// The bytes are one LZ4 block.
-  let isCompressed: Bool
+  /// How the bytes travel.
+  let encoding: ChunkEncoding
   private let memory: UnsafeMutableRawBufferPointer
   private let count: Int
 
-  init(_ plain: [UInt8], of order: ReadOrder, mayCompress: Bool) {
+  /// Nothing is compressed that does not get shorter by enough (spec C5).
+  init(_ plain: [UInt8], of order: ReadOrder, as wanted: ChunkCompression) {
     self.order = order
-    let block = mayCompress ? Self.compressed(plain) : nil
-    let content = block ?? plain
-    isCompressed = block != nil
+    let compressed = wanted.zstd ? Self.frame(of: plain) : wanted.lz4 ? Self.block(of: plain) : nil
+    let content = compressed ?? plain
+    encoding = compressed == nil ? .identity : wanted.zstd ? .zstd(.none) : .lz4
     plainBytes = plain.count
     count = content.count
     memory = .allocate(byteCount: max(1, content.count), alignment: 1)
@@ -30,12 +31,22 @@ final class SimulatedBuffer: PinnedBytes, @unchecked Sendable {
 
   deinit { memory.deallocate() }
 
-  /// Nil when that does not save enough (spec C5).
-  private static func compressed(_ plain: [UInt8]) -> [UInt8]? {
+  private static func block(of plain: [UInt8]) -> [UInt8]? {
+    shorter(plain) { LZ4.compress($0, into: $1) }
+  }
+
+  private static func frame(of plain: [UInt8]) -> [UInt8]? {
+    guard let compressor = ZstandardCompressor() else { return nil }
+    return shorter(plain) { compressor.compress($0, level: UploadConstants.sharedFrameLevel, into: $1) }
+  }
+
+  private static func shorter(
+    _ plain: [UInt8], by compress: (UnsafeRawBufferPointer, UnsafeMutableRawBufferPointer) -> Int?
+  ) -> [UInt8]? {
     let limit = plain.count - Int(Double(plain.count) * UploadConstants.compressionBenefitThreshold) - 1
     guard limit > 0 else { return nil }
-    var block = [UInt8](repeating: 0, count: limit)
-    let count = plain.withUnsafeBytes { source in block.withUnsafeMutableBytes { LZ4.compress(source, into: $0) } }
-    return count.map { Array(block.prefix($0)) }
+    var target = [UInt8](repeating: 0, count: limit)
+    let count = plain.withUnsafeBytes { source in target.withUnsafeMutableBytes { compress(source, $0) } }
+    return count.map { Array(target.prefix($0)) }
   }
 }

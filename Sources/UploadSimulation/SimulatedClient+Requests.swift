@@ -43,7 +43,7 @@ extension SimulatedClient {
       if file.released?.intersects(range) == true {
         guard world.bug == .readHoles else { return readEnded(order, .failed(.released)) }
         let zeros = [UInt8](repeating: 0, count: order.byteCount)
-        buffers[order.id] = SimulatedBuffer(zeros, of: order, mayCompress: false)
+        buffers[order.id] = SimulatedBuffer(zeros, of: order, as: .none)
         return readEnded(order, .success(digest(zeros, order)))
       }
       guard isStill || isTrusting, bytes.count == order.byteCount else { return readEnded(order, .changed) }
@@ -51,8 +51,8 @@ extension SimulatedClient {
         world.fail(.writeBack, "what the disk has in place of what was written to \(file.snapshot.brief) is read")
       }
       file.readPieces[Int(order.offset)] = bytes
-      let mayCompress = order.compression.lz4 || world.bug == .compressUnasked
-      buffers[order.id] = SimulatedBuffer(bytes, of: order, mayCompress: mayCompress)
+      let compression = world.bug == .compressUnasked ? ChunkCompression(lz4: true) : order.compression
+      buffers[order.id] = SimulatedBuffer(bytes, of: order, as: compression)
       readEnded(order, .success(digest(bytes, order)))
     }
   }
@@ -231,8 +231,12 @@ extension SimulatedClient {
 
   private func start(_ order: RequestOrder, _ step: UploadStep) {
     world.trace(order.brief)
-    if step.isCompressed { checks.compressed(order.id) }
-    start(order, step, destination.request(for: step, at: order.endpoint))
+    if !step.encodings.isEmpty { checks.compressed(order.id, step.encodings) }
+    let plain = destination.request(for: step, at: order.endpoint)
+    guard step.sharesFrame(world.bug) else { return start(order, step, plain) }
+    let request = destination.compressedTogether(plain)
+    if request.sharedFrame?.isShorter == true { checks.framed(order.id) }
+    start(order, step, request)
   }
 
   /// As `UploadEngine` does: some steps take several requests.
@@ -257,7 +261,9 @@ extension SimulatedClient {
         {
           return start(order, step, next, after: responses)
         }
-        completed(order, destination.outcome(of: step, responses: responses), destination.offers(in: response))
+        completed(
+          order, destination.outcome(of: step, responses: responses), destination.offers(in: response),
+          request.sharedFrame)
       case .failure(let error):
         let outcome =
           earlier.isEmpty
@@ -272,7 +278,8 @@ extension SimulatedClient {
   private static let followUpsMax = 256
 
   private func completed(
-    _ order: RequestOrder, _ outcome: StepOutcome, _ offers: DestinationOffers = DestinationOffers()
+    _ order: RequestOrder, _ outcome: StepOutcome, _ offers: DestinationOffers = DestinationOffers(),
+    _ sharedFrame: SharedFrame? = nil
   ) {
     var outcome = outcome
     if world.bug == .releaseUnsecured, case .secureSession = order.order,
@@ -305,7 +312,9 @@ extension SimulatedClient {
     }
     if order.id.value < 1 << 60 {
       apply {
-        $0.requestCompleted(order.id, outcome: outcome, connection: HTTPConnectionFacts(), offers: offers, at: $1)
+        $0.requestCompleted(
+          order.id, outcome: outcome, connection: HTTPConnectionFacts(), offers: offers, sharedFrame: sharedFrame,
+          at: $1)
       }
     }
     if let again, isUp { start(extra(order), again) }
@@ -362,11 +371,11 @@ extension SimulatedClient {
       return .sendChunk(
         ChunkSending(
           session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
-          encoding: buffer.isCompressed ? .lz4 : .identity, body: buffer, place: place, sentBytes: SentByteCounter()))
+          encoding: buffer.encoding, body: buffer, place: place, sentBytes: SentByteCounter()))
     case .run(let session, let chunks):
       let sendings = chunks.compactMap { chunk in
         buffers[chunk.read].map {
-          chunk.sending(in: session, $0.plainBytes, $0.isCompressed ? .lz4 : .identity, $0)
+          chunk.sending(in: session, $0.plainBytes, $0.encoding, $0)
         }
       }
       return sendings.count == chunks.count ? .sendRun(sendings) : nil
@@ -387,9 +396,10 @@ extension SimulatedClient {
     }
     var sending = WholeFileSending(
       fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
-      plainBytes: buffer?.plainBytes, encoding: buffer?.isCompressed == true ? .lz4 : .identity, body: buffer,
+      plainBytes: buffer?.plainBytes, encoding: buffer?.encoding ?? .identity, body: buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
     sending.right = right(of: whole.file, at: whole.path, to: name)
+    sending.sharesFrame = whole.sharesFrame
     return sending
   }
 
@@ -439,13 +449,33 @@ extension StepOutcome {
 }
 
 extension UploadStep {
-  fileprivate var isCompressed: Bool {
+  /// What a receiver has to decode, but for a frame around all of it.
+  fileprivate var encodings: LookupSet<OfferedEncoding> {
+    let encodings =
+      switch self {
+      case .sendChunk(let sending): [sending.encoding]
+      case .sendWholeFile(let sending): [sending.encoding]
+      case .sendBundle(let sendings): sendings.map(\.encoding)
+      case .sendRun(let sendings): sendings.map(\.encoding)
+      default: [ChunkEncoding]()
+      }
+    return LookupSet(encodings.compactMap(\.offered))
+  }
+
+  /// As `UploadEngine` has it.
+  fileprivate func sharesFrame(_ bug: PlantedBug?) -> Bool {
+    guard case .sendBundle(let sendings) = self else { return false }
+    return bug == .frameUnasked || sendings.allSatisfy(\.sharesFrame)
+  }
+}
+
+extension ChunkEncoding {
+  /// What a receiver has to offer for it; nil for plain bytes, which each takes.
+  fileprivate var offered: OfferedEncoding? {
     switch self {
-    case .sendChunk(let sending): sending.encoding == .lz4
-    case .sendWholeFile(let sending): sending.encoding == .lz4
-    case .sendBundle(let sendings): sendings.contains { $0.encoding == .lz4 }
-    case .sendRun(let sendings): sendings.contains { $0.encoding == .lz4 }
-    default: false
+    case .identity: nil
+    case .lz4: .lz4
+    case .zstd: .zstd
     }
   }
 }

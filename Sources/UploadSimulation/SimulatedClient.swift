@@ -133,6 +133,7 @@ final class SimulatedClient: CopyHolder {
     if world.bug == .pausesStay, site.server == .tus { limits.timing.retryDelayMax = .seconds(2) }
     if world.bug == .triesWithoutEnd { limits.timing.fileTries = .max }
     limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
+    if world.strikes(world.scenario.zstandard) { limits.rules.defaults.compress = .zstd }
     limits.rules.defaults.name = names.start(recalling: entries, publishedIn: publications.catalog)
     publications.start()
     if world.oracles.count > 1 { limits.rules.asker = site.name }

@@ -52,6 +52,8 @@ final class SimulatedReceiver {
   private var credential: Credential
   private let limits: CoreLimits
   private let translation: RequestTranslation
+  /// It is of a version that knows nothing of files that are compressed together.
+  let isFrameless: Bool
   private var core: ReceiverCore?
   private var waiting: OrderedDictionary<RequestID, Exchange> = [:]
   private var nextRequest: UInt64 = 1
@@ -70,6 +72,7 @@ final class SimulatedReceiver {
     limits.headroomBytes = 1000
     self.limits = limits
     translation = RequestTranslation(credentials: [credential], limits: limits)
+    isFrameless = world.random.happens(world.scenario.framelessReceivers)
     store.disk.admit = { [unowned self] (kind) throws(DiskFailure) in try admit(kind) }
   }
 

@@ -239,6 +239,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
   private func otherHeaders(in response: HTTPResponse, _ random: inout SeededGenerator) -> HTTPResponse {
     let offers = [
       HeaderName.bundleFilesMax, HeaderName.runBytesMax, HeaderName.zeroRangesMax, HeaderName.chunkEncodings,
+      HeaderName.bundleEncodings,
     ]
     var response = response
     response.headers.removeAll { header in offers.contains { $0.lowercased() == header.name } }

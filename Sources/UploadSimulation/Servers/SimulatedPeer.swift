@@ -1,3 +1,4 @@
+import ChunkProtocol
 import ReceiverCore
 import UploadEngine
 
@@ -58,7 +59,11 @@ extension SimulatedReceiver: SimulatedPeer {
   func begin(
     _ request: WireRequest, content: @escaping () -> [UInt8], answer: @escaping (HTTPResponse?) -> Void
   ) -> (any PeerExchange)? {
-    begin(request) { answer($0?.response) }
+    begin(request) { [isFrameless] in
+      var response = $0?.response
+      if isFrameless { response?.headers.removeAll { $0.name == HeaderName.bundleEncodings.lowercased() } }
+      answer(response)
+    }
   }
 
   func shown(_ name: String) -> [UInt8]? { store.shown(name) }
