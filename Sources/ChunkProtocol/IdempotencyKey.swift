@@ -36,6 +36,9 @@ public struct IdempotencyKey: Hashable, Sendable {
 
   /// The text as a header's value.
   public var headerValue: String {
+    // A key of the client's own needs no escape, and each small file has one.
+    let isPlain = !text.utf8.contains { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }
+    guard !isPlain else { return "\"\(text)\"" }
     var value = "\""
     for character in text.unicodeScalars {
       if character == "\"" || character == "\\" { value.unicodeScalars.append("\\") }

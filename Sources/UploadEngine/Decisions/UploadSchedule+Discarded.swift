@@ -29,11 +29,16 @@ extension UploadSchedule {
   mutating func abortDiscarded(at now: Moment) {
     guard !discarded.isEmpty, maySend(at: now) else { return }
     let isBusy = !activeMedium.isEmpty || !activeLarge.isEmpty || files.counts.smallAtWork > 0
+    // Where nothing else is to be sent it finds out whether the destination is there again.
+    func isTime(for session: borrowing Discarded) -> Bool {
+      session.due <= now.monotonic || !isBusy && session.attempts == 0
+    }
+    // Asked for each small file that comes or goes: what waits is not copied for that.
+    guard discarded.contains(where: { isTime(for: $0) }) else { return }
     var room = Self.abortsMax - requests.values.count { $0.purpose.isAbort }
     var others: [Discarded] = []
     for session in discarded {
-      // Where nothing else is to be sent it finds out whether the destination is there again.
-      guard room > 0, maySend(at: now), session.due <= now.monotonic || !isBusy && session.attempts == 0 else {
+      guard room > 0, maySend(at: now), isTime(for: session) else {
         others.append(session)
         continue
       }
