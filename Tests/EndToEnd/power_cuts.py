@@ -36,19 +36,22 @@ class Model:
     - `on_disk`: name → digest, of what the status called `on-disk` and nobody has touched since.
     - `delivered`: the same, of what it called `complete`.
     - `growing`: name → the blocks of a recording, each with the time at which it was written, until it is closed.
+    - `back`: names at which a power cut has left another content than the last one, until they are touched again. It is not what
+      `complete` speaks of (S40l): a later one may have been delivered.
     """
 
     def __init__(self):
         self.lock = threading.Lock()
         self.history, self.closed, self.versions = {}, {}, {}
         self.on_disk, self.delivered = {}, {}
-        self.growing, self.digests = {}, {}
+        self.growing, self.digests, self.back = {}, {}, set()
 
     def begins(self, *names):
         """Something of these is about to change."""
         with self.lock:
             for name in names:
                 self.versions[name] = self.versions.get(name, 0) + 1
+                self.back.discard(name)
                 for known in (self.on_disk, self.delivered, self.closed):
                     known.pop(name, None)
 
@@ -401,9 +404,11 @@ class Round:
         names = sorted(name for name in os.listdir(self.mount.root) if name.endswith(".mov"))
         for name in self.draw.sample(names, min(5, len(names))):
             new = f"again-{len(self.said)}-{name}"
-            content = self.model.closed.get(name)
+            content, is_back = self.model.closed.get(name), name in self.model.back
             self.model.begins(name, new)
             with self.model.lock:
+                # The next cut may undo it.
+                self.model.back |= {name, new} if is_back else set()
                 self.model.history.setdefault(new, set()).update(self.model.history.get(name, ()))
             os.rename(self.mount.root / name, self.mount.root / new)
             if content is not None:
@@ -428,19 +433,16 @@ class Round:
             assert found.startswith(content), f"{name}: of {len(content)} bytes that were written a while ago some are lost"
             self.said.append(f"{len(content)} bytes of a recording that was open")
         self.model.growing.clear()
-        # Names of captures of which there is another content than their writers closed last.
-        back = set()
         with self.model.lock:
             for name in list(self.model.closed):
                 path = captures / name
                 found = path.read_bytes() if path.exists() else None
-                # An earlier content that is back is not what `complete` speaks of (S40l): a later one may have been delivered.
                 if found != self.model.closed[name]:
                     self.model.closed.pop(name)
-                    back.add(name)
+                    self.model.back.add(name)
             # Renames and removals may have been undone.
             for path in captures.iterdir():
-                if path.name not in self.model.closed and path.name not in back:
+                if path.name not in self.model.closed and path.name not in self.model.back:
                     content = path.read_bytes()
                     if digest(content) in self.model.history.get(path.name, ()):
                         self.model.versions.setdefault(path.name, 0)
