@@ -240,7 +240,7 @@ extension SimulationRun {
   /// Somebody wants something of one file.
   private func sayAWord() {
     let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:))
-    guard let file, let word = [FileWord.retry, .cancel, .cancel, .publish].randomElement(using: &world.random) else {
+    guard let file, let word = [FileWord.retry, .resend, .cancel, .cancel, .publish].randomElement(using: &world.random) else {
       return
     }
     // A crash on the way leaves open which it is.

@@ -270,6 +270,12 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "lying-words", seed: 49_000_027_399,
       story: "the oracle took one session that was given to two files for one"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 52_700_046_956,
+      story: "what a power cut had left of a delivery counted as what lacks parts that were given up"),
+    FoundSeed(
+      scenario: "ignored-names", seed: 52_800_000_028,
+      story: "what had got a temporary name after its delivery was delivered again under that"),
   ]
 
   @Test(arguments: found)

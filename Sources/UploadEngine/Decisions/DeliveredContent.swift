@@ -265,7 +265,7 @@ extension UploadSchedule {
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
       file.phase = .finishing
       files[id] = file
-      guard !file.progress.isToResend else { return deliverAgain(id, at: now) }
+      if file.progress.isToResend, deliverAgain(id, at: now) { return }
       actions.append(.record(id))
       actions.append(.showStatus(id))
       return

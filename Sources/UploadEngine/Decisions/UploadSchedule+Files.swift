@@ -830,8 +830,13 @@ extension CatalogEntry {
 
   /// Parts of the delivered file were given up, and what lies here under its name, as long as it was, says nothing of itself.
   func mayBeLeft(in snapshot: FileSnapshot) -> Bool {
-    isDelivered && doubt == .unproven && snapshot.interruption == .unproven && !snapshot.isPartlyReleased
-      && sizeBytes == snapshot.sizeBytes
+    lackedParts && snapshot.interruption == .unproven && !snapshot.isPartlyReleased && sizeBytes == snapshot.sizeBytes
+  }
+
+  /// Parts of the delivered file had been given up when this was written.
+  var lackedParts: Bool {
+    let isRemains = failureCode == FileUpload.remainsCode || failureCode == FileUpload.remainsToResendCode
+    return isDelivered && doubt == .unproven && !isRemains
   }
 
   /// What a user wanted of this content before the restart. The wish is not of what a power cut has left since.

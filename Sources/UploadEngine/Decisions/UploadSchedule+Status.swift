@@ -113,7 +113,7 @@ extension UploadSchedule {
     if var entry = unconfirmed[id] {
       if entry.isDelivered {
         let code = file.progress.isToResend ? FileUpload.remainsToResendCode : FileUpload.remainsCode
-        entry.failureCode = file.snapshot.mayBeRemains ? code : nil
+        entry.failureCode = file.snapshot.mayBeRemains && !entry.lackedParts ? code : nil
       }
       return entry
     }
@@ -133,7 +133,7 @@ extension UploadSchedule {
       state: unclear == nil ? state : .failed, publishedPaths: file.publishedPaths, receipt: file.receipt,
       failureCode: unclear?.code ?? codeOfWish(file) ?? seal.map { _ in ContentSeal.code }
         ?? (file.isUnrecorded ? nil : file.lastFailure?.code)
-          ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
+          ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil) ?? codeOfRemains(file),
       failureMessage: unclear?.message ?? seal?.text ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
       completedAtMilliseconds: file.completedAt,
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt, doubt: doubt(of: file),
@@ -156,6 +156,11 @@ extension UploadSchedule {
     if let interruption = file.snapshot.interruption { return interruption.isOfSpool ? .unproven : interruption }
     // Nor is one that lacks parts of which the catalog cannot say where they are.
     return file.lacksParts && file.pointer == nil ? .unproven : nil
+  }
+
+  /// Tells what a disk may have left of a delivered file from what was left of it when its parts were given up.
+  private func codeOfRemains(_ file: FileUpload) -> String? {
+    file.phase == .complete && !file.lacksParts && file.snapshot.mayBeRemains ? FileUpload.remainsCode : nil
   }
 
   /// Says after a restart what is wanted of the file.

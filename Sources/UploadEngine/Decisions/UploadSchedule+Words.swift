@@ -99,28 +99,33 @@ extension UploadSchedule {
     guard let file = files[id], file.isLocal else { return .unknownFile }
     guard file.phase == .complete else { return retry(id, at: now) }
     defer { pump(at: now) }
+    guard deliverAgain(id, at: now) else { return .doesNotApply }
     tryDestinationNow(at: now)
-    deliverAgain(id, at: now)
     return .obeyed
   }
 
   /// What may be no more than a disk has left of it is compared with its receipt before: a server that has lost the whole is to get
-  /// nothing less.
-  mutating func deliverAgain(_ id: FileID, at now: Moment) {
-    guard var file = files[id] else { return }
+  /// nothing less. False where it has by now only names under which nothing is published: it stays delivered.
+  mutating func deliverAgain(_ id: FileID, at now: Moment) -> Bool {
+    guard var file = files[id] else { return false }
+    let published = file.publishedPaths
     let entry = file.snapshot.mayBeRemains && file.snapshot.sizeBytes > 0 ? catalogEntry(of: id) : nil
-    unconfirmed[id] = nil
     file.receipt = nil
     file.publishedPaths = []
     file.completedAt = nil
     file.keptSince = nil
     file.attempts = 0
     file.progress = FileUpload.Progress()
-    // A user has had it published under a temporary name.
-    if file.nextPath(limits) == nil, let name = file.snapshot.names.first { file.progress.wish = .named(name) }
+    if file.nextPath(limits) == nil {
+      // A user has had it published under a temporary name.
+      guard let name = file.snapshot.names.first(where: { published.contains($0) }) else { return false }
+      file.progress.wish = .named(name)
+    }
+    unconfirmed[id] = nil
     if let entry { findUnproven(&file, of: entry, isToResend: true) }
     files[id] = file
     settleName(id, at: now)
+    return true
   }
 
   /// Publishes as it is what is held back: a file that its writer did not finish, or one under a temporary name.

@@ -89,6 +89,25 @@ import Testing
     #expect(whole.state(file.id) == .complete && whole.schedule.catalogEntry(of: file.id) == entry)
   }
 
+  @Test(
+    "Regression, found by the simulation (bare-copies, seed 52700046956): of what a power cut had left of a delivered capture a second copy without attributes said that parts of it had been given up",
+    .promises("S79j", "S80g"))
+  func whatADiskHasLeftOfADelivery_isNotTakenForWhatLacksGivenUpParts() throws {
+    // The first start in a copy finds the time that it had.
+    let first = found { $0.interruption = .unproven }
+    #expect(first.state(file.id) == .complete)
+    var recorded = try #require(first.schedule.catalogEntry(of: file.id))
+    #expect(recorded.doubt == .unproven && recorded.failureCode == FileUpload.remainsCode)
+    // The next ones, in copies without times, find another content.
+    for _ in 0..<2 {
+      var next = found(recorded) { ($0.modifiedNanoseconds, $0.interruption, $0.epoch) = (9, .unproven, 0) }
+      next.answerReads()
+      #expect(next.state(file.id) == .interrupted && next.status(file.id)?.lastFailure?.code == "unproven")
+      recorded = try #require(next.schedule.catalogEntry(of: file.id))
+      #expect(recorded.receipt == entry.receipt, "what was delivered stays known")
+    }
+  }
+
   /// Regression (ID8): it replaced what had been delivered since.
   @Test(
     .promises("S80a", "S80c"),

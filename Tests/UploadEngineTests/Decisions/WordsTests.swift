@@ -102,6 +102,25 @@ import Testing
     }
   }
 
+  @Test(
+    "Regression, found by the simulation (ignored-names, seed 52800000028): what had got a temporary name after its delivery was published under that",
+    .promises("S77k"), arguments: [10, 3500] as [UInt64])
+  func whatHasOnlyANameThatIsNotPublishedByNow_isNotDeliveredAgain(size: UInt64) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: size)
+    harness.write(file)
+    harness.succeed()
+    let sentCount = harness.sent.count
+    file.snapshot.names = [RelativePath("a.mov.part")]
+    harness.handle(.namesChanged(file.snapshot))
+    var outcome = FileWordOutcome.obeyed
+    harness.apply { outcome = $0.resend(file.id, at: $1) }
+    harness.succeed()
+    #expect(outcome == .doesNotApply && harness.sent.count == sentCount)
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.receipt?.name == "a.mov")
+  }
+
   @Test(.promises("S77g"), arguments: [10, 3500] as [UInt64])
   func aTemporaryName_isPublishedAsItIs_onceSomebodySaysSo(size: UInt64) throws {
     var harness = ScheduleHarness()
