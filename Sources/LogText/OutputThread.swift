@@ -134,6 +134,9 @@ private final class OutputDesk: Sendable {
   /// The thread's; of those that flush where there is none.
   private let work: Mutex<Work>
 
+  /// How much later a line may be written than one before it.
+  private static let gatherNanoseconds = 2_000_000
+
   private struct Work: Sendable {
     var places: [OutputPlace]
     var flushes: [DispatchSemaphore] = []
@@ -146,6 +149,9 @@ private final class OutputDesk: Sendable {
     while !isOver.load(ordering: .acquiring) {
       if step() {
         pause = 0
+        // Lines that come now are written together: one that is left while the thread does not wait wakes nobody.
+        var gathering = timespec(tv_sec: 0, tv_nsec: Self.gatherNanoseconds)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &gathering, nil)
         bell.wait()
       } else {
         // Not every place can be waited for with poll(2), and who reads on after minutes may wait a fifth of a second.

@@ -23,6 +23,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var time = RunningTime()
     /// Until when the engine's thread sleeps, unless it is woken; nil for ever.
     var sleepsUntil: MonotonicTime?
+    /// The engine's thread looks at the outbox once more before it sleeps for longer: what is patient does not wake it.
+    var looksAgain = false
     var isStopped = false
     var whenDrained: (@Sendable () -> Void)?
     var isDrained = false
@@ -114,6 +116,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// What lowered threads have left for the engine's thread, which the bell wakes.
   private let inbox = Inbox<@Sendable () -> Void>()
   private let bell = Bell()
+  /// How long what is patient may wait after the last action: of ten thousand small files each wake-up of the thread is seen.
+  private static let gatherNanoseconds: Int64 = 5_000_000
   let isEnding = Atomic(false)
   /// Nothing more is left in the inbox: it holds this object.
   private let isClosed = Atomic(false)
@@ -477,11 +481,18 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let (isCalled, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
       guard !state.isStopped else { return (false, nil) }
       event(&state, state.now(clocks))
+      var isUrgent = false
       for action in state.schedule.takeActions() {
-        if case .showNames(let id) = action { named.append(id) } else { state.outbox.append(action) }
+        if case .showNames(let id) = action {
+          named.append(id)
+          continue
+        }
+        state.outbox.append(action)
+        isUrgent = isUrgent || !action.isPatient
       }
+      isUrgent = isUrgent || !state.outbox.isEmpty && !state.looksAgain
       let deadline = state.schedule.nextDeadline?.nanoseconds ?? .max
-      return (!state.outbox.isEmpty || deadline < state.sleepsUntil?.nanoseconds ?? .max, state.noteDrained())
+      return (isUrgent || deadline < state.sleepsUntil?.nanoseconds ?? .max, state.noteDrained())
     }
     for id in named { showNames(of: id) }
     if isCalled { bell.ring() }
@@ -505,24 +516,31 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         state.schedule.nextDeadline.map { state.time.clock(at: $0).nanoseconds <= monotonicNanoseconds() } ?? false
       }
       if isDue { apply { $0.woke(at: $1) } }
-      act()
+      let hasActed = act()
       if isLast { return }
-      let deadline = state.withLock { state -> MonotonicTime? in
+      let deadline = state.withLock { state -> Int64? in
         state.sleepsUntil = state.schedule.nextDeadline
-        return state.sleepsUntil.map { state.time.clock(at: $0) }
+        // What has come since has not rung where it is patient.
+        state.looksAgain = hasActed || !state.outbox.isEmpty
+        let deadline = state.sleepsUntil.map { state.time.clock(at: $0).nanoseconds }
+        guard state.looksAgain else { return deadline }
+        return min(deadline ?? .max, monotonicNanoseconds() + Self.gatherNanoseconds)
       }
-      if let deadline { bell.wait(untilNanoseconds: deadline.nanoseconds) } else { bell.wait() }
+      if let deadline { bell.wait(untilNanoseconds: deadline) } else { bell.wait() }
     }
   }
 
-  private func act() {
+  /// False where there was nothing to do.
+  private func act() -> Bool {
+    var hasActed = false
     while true {
       let actions = state.withLock { state -> [UploadAction] in
         guard !state.isStopped else { return [] }
         defer { state.outbox.removeAll() }
         return state.outbox
       }
-      if actions.isEmpty { return }
+      if actions.isEmpty { return hasActed }
+      hasActed = true
       for action in actions { perform(action) }
     }
   }

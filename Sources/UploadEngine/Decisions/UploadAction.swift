@@ -55,6 +55,14 @@ public enum UploadAction: Hashable, Sendable {
   case askForLimits(HTTPRequestID)
   /// For the log.
   case report(UploadReport)
+
+  /// It may come some milliseconds later: nothing is sent or read for it, and what it says is asked for when it is done.
+  var isPatient: Bool {
+    switch self {
+    case .record, .showStatus, .showSummary, .report: true
+    default: false
+    }
+  }
 }
 
 /// One chunk to read.
