@@ -457,6 +457,12 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// The destination's address, without credentials.
   var displayURL: String { destination.displayURL }
 
+  /// Counts are to be taken together with those of other engines; before ``start()``.
+  func rememberChanges() { state.withLock { $0.schedule.rememberChanges() } }
+
+  /// What has changed since the last time.
+  func takeCounted() -> CountedFiles { state.withLock { $0.schedule.takeCounted() } }
+
   /// The mount as a whole, as it is now.
   public func summary() -> MountSummary {
     let clocks = configuration.clock.now()

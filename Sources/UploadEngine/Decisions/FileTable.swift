@@ -25,6 +25,8 @@ struct FileTable: Sendable {
   private(set) var failed: OrderedSet<FileID> = []
   /// Changes whenever a file becomes ready or no longer is.
   private(set) var readyChanges: UInt64 = 0
+  /// Files whose standing has changed since they were asked for; nil where nobody asks.
+  var changed: LookupSet<FileID>?
   /// Changes that are not acknowledged, lowest number first; entries whose file has moved on are dropped when they come
   /// to the top.
   private var sequences = MinimumHeap<UInt64, FileID>()
@@ -180,6 +182,7 @@ struct FileTable: Sendable {
 
   private mutating func note(_ id: FileID, _ before: Standing?, _ after: Standing?) {
     guard before != after else { return }
+    _ = changed?.insert(id)
     if let before { count(before, of: id, by: -1) }
     if let after { count(after, of: id, by: 1) }
     noteDelivered(id, before?.evictionOrder, after?.evictionOrder)

@@ -1,4 +1,5 @@
 public import FileModel
+import Synchronization
 
 /// What people are told when a file goes to several destinations.
 extension EngineGroup {
@@ -17,12 +18,16 @@ extension EngineGroup {
     return status
   }
 
-  /// The mount as a whole: sums over the destinations, so that a file which goes to two counts at both.
+  /// The mount as a whole: a file counts once, where it has come the least far; bytes are those that go to all destinations.
   public func summary() -> MountSummary {
     guard members.count > 1 else { return members[0].engine.summary() }
     let parts = members.map { $0.engine.summary() }
     var whole = parts[0]
     for part in parts.dropFirst() { whole.add(part) }
+    // Asked one after another, so that of two callers none counts what the other one has taken.
+    (whole.filesByState, whole.undeliveredCount) = counts.withLock { counts in
+      counts.count(members.map { $0.engine.takeCounted() })
+    }
     whole.destinations = zip(members, parts).map { DestinationSummary(name: $0.name, summary: $1) }
     return whole
   }
@@ -44,7 +49,7 @@ extension FileStatus {
 
 extension FileStatus.State {
   /// How far a file in this state is from being delivered, in an order only.
-  fileprivate var distance: Int {
+  var distance: Int {
     switch self {
     case .complete, .ignored: 0
     case .uploading: 1
@@ -62,7 +67,6 @@ extension FileStatus.State {
 extension MountSummary {
   /// Another destination's part. Sequences are each engine's own and cannot be added: a reader that waits looks at the parts.
   fileprivate mutating func add(_ other: MountSummary) {
-    filesByState.merge(other.filesByState) { $0 + $1 }
     pendingBytes += other.pendingBytes
     acknowledgedBytes += other.acknowledgedBytes
     sentBytes += other.sentBytes
@@ -83,7 +87,6 @@ extension MountSummary {
     nextAttemptMilliseconds = [nextAttemptMilliseconds, other.nextAttemptMilliseconds].compactMap { $0 }.min()
     fileFailure = fileFailure ?? other.fileFailure
     fileAttemptMilliseconds = [fileAttemptMilliseconds, other.fileAttemptMilliseconds].compactMap { $0 }.min()
-    undeliveredCount += other.undeliveredCount
     failedPaths = Array(Set(failedPaths + other.failedPaths).sorted().prefix(100))
   }
 }

@@ -26,6 +26,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   let members: [Member]
   private let waits = Mutex(Waits())
   private let drained = Mutex(Drained())
+  let counts: Mutex<SharedCounts>
 
   private struct Waits {
     var open: LookupTable<UInt64, SharedWait> = [:]
@@ -40,6 +41,9 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   public init(_ members: [Member]) {
     precondition(!members.isEmpty, "there is always a main destination")
     self.members = members
+    counts = Mutex(SharedCounts(destinationCount: members.count))
+    guard members.count > 1 else { return }
+    for member in members { member.engine.rememberChanges() }
   }
 
   // MARK: - Life

@@ -65,6 +65,7 @@ import Testing
     defer { stop() }
     _ = write("a.mov")
     #expect(waits(for: .complete))
+    #expect(group.summary().filesByState.filter { $0.value != 0 } == [.complete: 1], "it counts once")
     let status = try #require(group.status(of: file))
     #expect(status.destinations.map(\.name.text) == ["main", Self.second])
     #expect(status.destinations.allSatisfy { $0.status.receipt != nil })
@@ -79,7 +80,7 @@ import Testing
     #expect(waits(for: .complete))
     #expect(group.status(of: file)?.destinations.map(\.name.text) == [Self.second])
     #expect(main.server.state.withLock { $0.steps.allSatisfy { if case .prewarm = $0 { true } else { false } } })
-    #expect(group.summary().filesByState[.ignored] == 0, "it is not ignored, it goes elsewhere")
+    #expect(group.summary().filesByState[.ignored] == nil, "it is not ignored, it goes elsewhere")
     #expect(main.engine.status(of: file)?.state == .ignored)
   }
 
@@ -90,6 +91,8 @@ import Testing
     let snapshot = write("a.mov")
     #expect(main.waits(for: file, .complete) && archive.waits(for: file, .failed))
     #expect(group.status(of: file)?.state == .failed, "the one that is behind is what counts")
+    let summary = group.summary()
+    #expect(summary.filesByState.filter { $0.value != 0 } == [.failed: 1] && summary.undeliveredCount == 1)
     #expect(group.evictionCandidates().isEmpty)
     archive.server.state.withLock { $0.isRefusing = nil }
     try group.obey(FileOrder(.retry), on: file)

@@ -1,0 +1,95 @@
+import FileModel
+import Lookup
+
+/// How one file counts at one destination, but for whether that can be reached.
+struct FileStanding: Hashable, Sendable {
+  enum Kind: Hashable, Sendable {
+    /// It does not go there, or is unknown there.
+    case none
+    case writing, held, ignored, interrupted, ready, working, waiting, finishing, complete, failed, cancelled
+  }
+
+  var kind: Kind
+  /// The drain and calls wait for it.
+  var isPending: Bool
+
+  /// What is unknown.
+  static let none = FileStanding(kind: .none, isPending: false)
+
+  /// The state in ``MountSummary/filesByState``; while the destination is away what is ready waits.
+  func state(whilePaused isPaused: Bool) -> FileStatus.State? {
+    switch kind {
+    case .none: nil
+    case .writing: .writing
+    case .held: .held
+    case .ignored: .ignored
+    case .interrupted: .interrupted
+    case .ready: isPaused ? .waiting : .queued
+    case .working: isPaused ? .waiting : .uploading
+    case .waiting: .waiting
+    case .finishing: .uploading
+    case .complete: .complete
+    case .failed: .failed
+    case .cancelled: .cancelled
+    }
+  }
+
+  /// It will not be delivered by itself (``MountSummary/undeliveredCount``).
+  var isUndelivered: Bool {
+    switch kind {
+    case .failed, .cancelled: true
+    case .interrupted, .ready, .working, .waiting: !isPending
+    case .none, .writing, .held, .ignored, .finishing, .complete: false
+    }
+  }
+}
+
+extension FileStanding {
+  init(_ file: FileUpload) {
+    isPending = file.isPending
+    kind =
+      switch file.phase {
+      case .writing: .writing
+      case .held: .held
+      case .ignored: .ignored
+      case .elsewhere: .none
+      case .interrupted: .interrupted
+      case .ready: file.isSmallAtWork ? .working : .ready
+      case .waiting: .waiting
+      case .finishing: .finishing
+      case .complete: .complete
+      case .failed: .failed
+      case .cancelled: .cancelled
+      // What was removed undelivered is nobody's any more.
+      case .removed: file.wasDelivered ? .complete : .none
+      }
+  }
+}
+
+/// What has changed at one destination since it was asked.
+struct CountedFiles: Sendable {
+  var changed: [(id: FileID, standing: FileStanding)] = []
+  /// Larger files of which chunks are sent: ready ones that count as uploading.
+  var atWork: [FileID] = []
+  /// Undelivered ones that a rule is about to remove.
+  var leaving: [FileID] = []
+  /// The destination cannot be reached.
+  var isPaused = false
+  /// A folder of the spool cannot be read, which counts as something undelivered.
+  var isScanFailing = false
+}
+
+extension UploadSchedule {
+  /// From now on files whose standing changes are remembered until they are asked for. Before the first file.
+  mutating func rememberChanges() { files.changed = [] }
+
+  /// Where several destinations are counted together: what has changed since the last time.
+  mutating func takeCounted() -> CountedFiles {
+    let changed = files.changed?.sorted() ?? []
+    if files.changed != nil { files.changed = [] }
+    return CountedFiles(
+      changed: changed.map { id in (id, files.entry(id).map { FileStanding($0.file) } ?? .none) },
+      atWork: (activeMedium + activeLarge).filter { files.entry($0)?.file.phase == .ready },
+      leaving: Array(filesBeingDiscarded()), isPaused: gateFailure != nil, isScanFailing: scanFailure != nil)
+  }
+}
