@@ -150,8 +150,13 @@ struct WordOptions: ParsableArguments {
         return ToolFailure(
           .usage, "there is no destination \(name); there is \(known.joined(separator: ", "))")
       }
-      return ToolFailure(
-        .refused, "\(began): \(reading(of: path, mount)?.state(at: name) ?? "its state does not allow it")")
+      let reading = reading(of: path, mount)
+      if word == .resend, reading?.state == "complete" {
+        return ToolFailure(
+          .refused,
+          "\(began): nothing is published under the name that it has got since its delivery; give it another one first")
+      }
+      return ToolFailure(.refused, "\(began): \(reading?.state(at: name) ?? "its state does not allow it")")
     // Nobody can write the status of what is gone.
     case EACCES where reading(of: path, mount)?.local == false: return gone
     case EROFS, ENOENT: return gone

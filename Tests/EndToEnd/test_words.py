@@ -292,4 +292,9 @@ def test_s77_what_a_server_has_lost_is_delivered_again(new_receiver, new_mount):
     (mount.root / "status" / "c.txt.json").write_text("resend\n")
     mount.wait_all()
     assert set(receiver.published()) == {"b.mov", "c.txt"}
+    # Under its new name nothing is published.
+    (mount.root / "b.mov").rename(mount.root / "b.mov.part")
+    refused = mount.tool("retry", "--delivered", "b.mov.part")
+    assert refused.returncode == 20 and "give it another one first" in refused.stderr, refused
+    assert mount.status("b.mov.part")["state"] == "complete" and set(receiver.published()) == {"b.mov", "c.txt"}
     assert mount.tool("retry").returncode == 64
