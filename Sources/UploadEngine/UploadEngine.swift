@@ -124,6 +124,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Requests that are no longer wanted while what follows their last answer waits in the inbox. Of the engine's thread alone.
   let unwanted = Mutex<LookupSet<HTTPRequestID>>([])
   let loading = Monitor(Loading.reading)
+  /// Who takes what is remembered for counts, when that is much.
+  let whenManyHaveChanged = Mutex<(@Sendable () -> Void)?>(nil)
+  private static let changedFilesMax = 4096
   /// Who is told that the catalog cannot be read.
   let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
@@ -236,6 +239,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
           io.sweep()
           watchMemory(io, availableMemory)
           sweepSessions()
+          if state.withLock({ $0.schedule.changedCount > Self.changedFilesMax }) {
+            whenManyHaveChanged.withLock { $0 }?()
+          }
         }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
@@ -457,8 +463,12 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// The destination's address, without credentials.
   var displayURL: String { destination.displayURL }
 
-  /// Counts are to be taken together with those of other engines; before ``start()``.
-  func rememberChanges() { state.withLock { $0.schedule.rememberChanges() } }
+  /// Counts are to be taken together with those of other engines; before ``start()``. `whenMany` is called, with no lock held, once a
+  /// second as long as much has changed that nobody has asked for.
+  func rememberChanges(whenMany: @escaping @Sendable () -> Void) {
+    whenManyHaveChanged.withLock { $0 = whenMany }
+    state.withLock { $0.schedule.rememberChanges() }
+  }
 
   /// What has changed since the last time.
   func takeCounted() -> CountedFiles { state.withLock { $0.schedule.takeCounted() } }
@@ -484,6 +494,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   func change(_ event: (inout State, Moment) -> Void) {
     let clocks = configuration.clock.now()
     var named: [FileID] = []
+    var shown: [FileID] = []
     let (isCalled, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
       guard !state.isStopped else { return (false, nil) }
       event(&state, state.now(clocks))
@@ -494,14 +505,19 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
           continue
         }
         state.outbox.append(action)
-        isUrgent = isUrgent || !action.isPatient
+        switch action {
+        case .showStatus(let id): shown.append(id)
+        case .record(let id) where state.schedule.isAwaitingRecord(of: id): isUrgent = true
+        default: isUrgent = isUrgent || !action.isPatient
+        }
       }
       isUrgent = isUrgent || !state.outbox.isEmpty && !state.looksAgain
       let deadline = state.schedule.nextDeadline?.nanoseconds ?? .max
       return (isUrgent || deadline < state.sleepsUntil?.nanoseconds ?? .max, state.noteDrained())
     }
     for id in named { showNames(of: id) }
-    if isCalled { bell.ring() }
+    // A call may wait for what is told with the status.
+    if isCalled || shown.contains(where: { waiters.isAwaited($0) }) { bell.ring() }
     whenDrained?()
   }
 

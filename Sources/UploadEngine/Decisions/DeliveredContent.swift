@@ -266,6 +266,7 @@ extension UploadSchedule {
       file.phase = .finishing
       files[id] = file
       if file.progress.isToResend, deliverAgain(id, at: now) { return }
+      files[id]?.progress.isToResend = false
       actions.append(.record(id))
       actions.append(.showStatus(id))
       return

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import OrderedCollections
 
 /// How one file counts at one destination, but for whether that can be reached.
 struct FileStanding: Hashable, Sendable {
@@ -72,7 +73,7 @@ struct CountedFiles: Sendable {
   /// Larger files of which chunks are sent: ready ones that count as uploading.
   var atWork: [FileID] = []
   /// Undelivered ones that a rule is about to remove.
-  var leaving: [FileID] = []
+  var leaving: OrderedSet<FileID> = []
   /// The destination cannot be reached.
   var isPaused = false
   /// A folder of the spool cannot be read, which counts as something undelivered.
@@ -83,6 +84,9 @@ extension UploadSchedule {
   /// From now on files whose standing changes are remembered until they are asked for. Before the first file.
   mutating func rememberChanges() { files.changed = [] }
 
+  /// How many files are remembered so.
+  var changedCount: Int { files.changed?.count ?? 0 }
+
   /// Where several destinations are counted together: what has changed since the last time.
   mutating func takeCounted() -> CountedFiles {
     let changed = files.changed?.sorted() ?? []
@@ -90,6 +94,6 @@ extension UploadSchedule {
     return CountedFiles(
       changed: changed.map { id in (id, files.entry(id).map { FileStanding($0.file) } ?? .none) },
       atWork: (activeMedium + activeLarge).filter { files.entry($0)?.file.phase == .ready },
-      leaving: Array(filesBeingDiscarded()), isPaused: gateFailure != nil, isScanFailing: scanFailure != nil)
+      leaving: filesBeingDiscarded(), isPaused: gateFailure != nil, isScanFailing: scanFailure != nil)
   }
 }

@@ -225,6 +225,8 @@ struct FileUpload: Sendable {
   /// The `code` in the catalog of a delivery that is known, and of which the spool may have no more than what its disk has left. See
   /// ``KnownCapture/isOnDisk``.
   static let remainsCode = "remains"
+  /// The same, where it is known that no parts of it were given up.
+  static let diskRemainsCode = "remains-of-disk"
   /// The same, of one that is to be delivered again if the spool has all of it.
   static let remainsToResendCode = "remains-to-resend"
   /// The `code` in the catalog of a file that is to be published as it is.

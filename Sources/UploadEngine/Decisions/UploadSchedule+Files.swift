@@ -833,10 +833,10 @@ extension CatalogEntry {
     lackedParts && snapshot.interruption == .unproven && !snapshot.isPartlyReleased && sizeBytes == snapshot.sizeBytes
   }
 
-  /// Parts of the delivered file had been given up when this was written.
+  /// Parts of the delivered file had been given up when this was written, or an earlier version has not said what it lacked.
   var lackedParts: Bool {
-    let isRemains = failureCode == FileUpload.remainsCode || failureCode == FileUpload.remainsToResendCode
-    return isDelivered && doubt == .unproven && !isRemains
+    let isOfDisk = failureCode == FileUpload.diskRemainsCode || failureCode == FileUpload.remainsToResendCode
+    return isDelivered && doubt == .unproven && !isOfDisk
   }
 
   /// What a user wanted of this content before the restart. The wish is not of what a power cut has left since.

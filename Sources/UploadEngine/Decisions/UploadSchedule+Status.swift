@@ -112,8 +112,10 @@ extension UploadSchedule {
     guard let file = files[id], file.phase != .removed, file.phase != .elsewhere else { return nil }
     if var entry = unconfirmed[id] {
       if entry.isDelivered {
-        let code = file.progress.isToResend ? FileUpload.remainsToResendCode : FileUpload.remainsCode
-        entry.failureCode = file.snapshot.mayBeRemains && !entry.lackedParts ? code : nil
+        let isOfDisk = entry.failureCode == FileUpload.diskRemainsCode
+        let known = isOfDisk ? FileUpload.diskRemainsCode : FileUpload.remainsCode
+        let code = file.progress.isToResend ? FileUpload.remainsToResendCode : known
+        entry.failureCode = file.snapshot.mayBeRemains ? code : nil
       }
       return entry
     }
@@ -131,9 +133,9 @@ extension UploadSchedule {
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision,
       state: unclear == nil ? state : .failed, publishedPaths: file.publishedPaths, receipt: file.receipt,
-      failureCode: unclear?.code ?? codeOfWish(file) ?? seal.map { _ in ContentSeal.code }
+      failureCode: unclear?.code ?? codeOfWish(file) ?? seal.map { _ in ContentSeal.code } ?? codeOfRemains(file)
         ?? (file.isUnrecorded ? nil : file.lastFailure?.code)
-          ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil) ?? codeOfRemains(file),
+          ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
       failureMessage: unclear?.message ?? seal?.text ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
       completedAtMilliseconds: file.completedAt,
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt, doubt: doubt(of: file),
@@ -160,7 +162,8 @@ extension UploadSchedule {
 
   /// Tells what a disk may have left of a delivered file from what was left of it when its parts were given up.
   private func codeOfRemains(_ file: FileUpload) -> String? {
-    file.phase == .complete && !file.lacksParts && file.snapshot.mayBeRemains ? FileUpload.remainsCode : nil
+    let isDelivered = file.phase == .finishing || file.phase == .complete || file.isUnrecorded
+    return isDelivered && !file.lacksParts && file.snapshot.mayBeRemains ? FileUpload.diskRemainsCode : nil
   }
 
   /// Says after a restart what is wanted of the file.

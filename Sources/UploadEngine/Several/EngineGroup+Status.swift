@@ -24,12 +24,15 @@ extension EngineGroup {
     let parts = members.map { $0.engine.summary() }
     var whole = parts[0]
     for part in parts.dropFirst() { whole.add(part) }
-    // Asked one after another, so that of two callers none counts what the other one has taken.
-    (whole.filesByState, whole.undeliveredCount) = counts.withLock { counts in
-      counts.count(members.map { $0.engine.takeCounted() })
-    }
+    (whole.filesByState, whole.undeliveredCount) = takeCounts()
     whole.destinations = zip(members, parts).map { DestinationSummary(name: $0.name, summary: $1) }
     return whole
+  }
+
+  /// The engines are asked one after another under one lock, so that of two callers none counts what the other one has taken.
+  @discardableResult
+  func takeCounts() -> (filesByState: [FileStatus.State: Int], undeliveredCount: Int) {
+    counts.withLock { counts in counts.count(members.map { $0.engine.takeCounted() }) }
   }
 
   /// What the reading sides of all engines have done.

@@ -43,7 +43,9 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     self.members = members
     counts = Mutex(SharedCounts(destinationCount: members.count))
     guard members.count > 1 else { return }
-    for member in members { member.engine.rememberChanges() }
+    for member in members {
+      member.engine.rememberChanges { [weak self] in self?.takeCounts() }
+    }
   }
 
   // MARK: - Life

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import OrderedCollections
 
 /// Counts each file once, at the destination where it has come the least far. What is asked takes time for what has changed, not for
 /// all files: programs poll the summary.
@@ -23,7 +24,7 @@ struct SharedCounts: Sendable {
     }
     var counts = combinations
     // What is at work, or on its way out, is known for this moment alone.
-    for id in Set(parts.flatMap { $0.atWork + $0.leaving }) {
+    for id in Set(parts.flatMap { $0.atWork + Array($0.leaving) }) {
       guard let number = files[id] else { continue }
       counts[number].count -= 1
       counts.append((momentary(id, combinations[number].standings, parts), 1))

@@ -239,7 +239,7 @@ enum CatalogRows {
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
   private static let isOfWhatIsThere =
-    "COALESCE(failure_code, '') NOT IN ('\(FileUpload.remainsCode)', '\(FileUpload.remainsToResendCode)')"
+    "COALESCE(failure_code, '') NOT IN ('\(FileUpload.remainsCode)', '\(FileUpload.diskRemainsCode)', '\(FileUpload.remainsToResendCode)')"
   private static let selectKnownFiles = """
     SELECT id, path, size, modified_ns, doubt, pointer, state,
     \(isOfWhatIsThere) AND changed <= (SELECT through FROM disk),

@@ -97,7 +97,7 @@ import Testing
     let first = found { $0.interruption = .unproven }
     #expect(first.state(file.id) == .complete)
     var recorded = try #require(first.schedule.catalogEntry(of: file.id))
-    #expect(recorded.doubt == .unproven && recorded.failureCode == FileUpload.remainsCode)
+    #expect(recorded.doubt == .unproven && recorded.failureCode == FileUpload.diskRemainsCode)
     // The next ones, in copies without times, find another content.
     for _ in 0..<2 {
       var next = found(recorded) { ($0.modifiedNanoseconds, $0.interruption, $0.epoch) = (9, .unproven, 0) }

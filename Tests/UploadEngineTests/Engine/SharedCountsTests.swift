@@ -1,4 +1,5 @@
 import FileModel
+import OrderedCollections
 import Promises
 import Testing
 
