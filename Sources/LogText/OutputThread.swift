@@ -149,7 +149,7 @@ private final class OutputDesk: Sendable {
     while !isOver.load(ordering: .acquiring) {
       if step() {
         pause = 0
-        // Lines that come now are written together: one that is left while the thread does not wait wakes nobody.
+        // Lines that come now are written together: a ring costs no system call while the thread does not wait for it.
         var gathering = timespec(tv_sec: 0, tv_nsec: Self.gatherNanoseconds)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &gathering, nil)
         bell.wait()

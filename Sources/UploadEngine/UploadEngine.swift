@@ -124,7 +124,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Requests that are no longer wanted while what follows their last answer waits in the inbox. Of the engine's thread alone.
   let unwanted = Mutex<LookupSet<HTTPRequestID>>([])
   let loading = Monitor(Loading.reading)
-  /// Who takes what is remembered for counts, when that is much.
+  /// Takes the changes that are remembered for counts, so that their number is bounded where no program reads the summary.
   let whenManyHaveChanged = Mutex<(@Sendable () -> Void)?>(nil)
   private static let changedFilesMax = 4096
   /// Who is told that the catalog cannot be read.
@@ -463,8 +463,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// The destination's address, without credentials.
   var displayURL: String { destination.displayURL }
 
-  /// Counts are to be taken together with those of other engines; before ``start()``. `whenMany` is called, with no lock held, once a
-  /// second as long as much has changed that nobody has asked for.
+  /// Counts are to be taken together with those of other engines; before ``start()``. `whenMany` is called on the journal's thread, with
+  /// no lock held, once a second while more than ``changedFilesMax`` changes wait to be taken.
   func rememberChanges(whenMany: @escaping @Sendable () -> Void) {
     whenManyHaveChanged.withLock { $0 = whenMany }
     state.withLock { $0.schedule.rememberChanges() }

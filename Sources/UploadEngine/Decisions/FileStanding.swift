@@ -61,7 +61,7 @@ extension FileStanding {
       case .complete: .complete
       case .failed: .failed
       case .cancelled: .cancelled
-      // What was removed undelivered is nobody's any more.
+      // A file that was removed before its delivery counts in no state.
       case .removed: file.wasDelivered ? .complete : .none
       }
   }

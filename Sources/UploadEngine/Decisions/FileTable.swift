@@ -25,7 +25,7 @@ struct FileTable: Sendable {
   private(set) var failed: OrderedSet<FileID> = []
   /// Changes whenever a file becomes ready or no longer is.
   private(set) var readyChanges: UInt64 = 0
-  /// Files whose standing has changed since they were asked for; nil where nobody asks.
+  /// Files whose standing has changed since the last look; nil where a single destination counts by itself.
   var changed: LookupSet<FileID>?
   /// Changes that are not acknowledged, lowest number first; entries whose file has moved on are dropped when they come
   /// to the top.
