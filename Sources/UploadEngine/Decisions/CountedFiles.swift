@@ -1,0 +1,34 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// What has changed at one destination since it was asked.
+struct CountedFiles: Sendable {
+  var changed: [(id: FileID, standing: FileStanding)] = []
+  /// Larger files of which chunks are sent: ready ones that count as uploading.
+  var atWork: [FileID] = []
+  /// Undelivered ones that a rule is about to remove.
+  var leaving: OrderedSet<FileID> = []
+  /// The destination cannot be reached.
+  var isPaused = false
+  /// A folder of the spool cannot be read, which counts as something undelivered.
+  var isScanFailing = false
+}
+
+extension UploadSchedule {
+  /// From now on files whose standing changes are remembered until they are asked for. Before the first file.
+  mutating func rememberChanges() { files.changed = [] }
+
+  /// How many files are remembered so.
+  var changedCount: Int { files.changed?.count ?? 0 }
+
+  /// Where several destinations are counted together: what has changed since the last time.
+  mutating func takeCounted() -> CountedFiles {
+    let changed = files.changed?.sorted() ?? []
+    if files.changed != nil { files.changed = [] }
+    return CountedFiles(
+      changed: changed.map { id in (id, files.entry(id).map { FileStanding($0.file) } ?? .none) },
+      atWork: (activeMedium + activeLarge).filter { files.entry($0)?.file.phase == .ready },
+      leaving: filesBeingDiscarded(), isPaused: gateFailure != nil, isScanFailing: scanFailure != nil)
+  }
+}
