@@ -104,11 +104,18 @@ struct ScheduleHarness {
     let summary = schedule.summary(at: now)
     let files = Array(schedule.files.values)
     // What was removed undelivered counts as nothing.
-    let counted = files.filter { $0.phase != .removed || $0.wasDelivered }
+    let shown = files.filter { $0.phase != .removed || $0.wasDelivered }
     for state in FileStatus.State.allCases {
-      let count = counted.filter { self.state($0.id) == state }.count
+      let count = shown.filter { self.state($0.id) == state }.count
       #expect(summary.filesByState[state, default: 0] == count, "\(state)")
     }
+    // What is counted together with other destinations is the same.
+    var counted = schedule.takeCounted()
+    counted.changed = files.map { ($0.id, FileStanding($0)) }
+    var shared = SharedCounts(destinationCount: 1)
+    let (filesByState, undeliveredCount) = shared.count([counted])
+    #expect(filesByState == summary.filesByState.filter { $0.value != 0 })
+    #expect(undeliveredCount == summary.undeliveredCount)
     let pending = files.filter(\.isPending)
     #expect(summary.oldestPendingSequence == pending.map(\.changeSequence).min())
     #expect(summary.pendingBytes <= pending.reduce(0) { $0 + $1.snapshot.sizeBytes })
