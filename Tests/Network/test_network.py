@@ -391,13 +391,16 @@ def test_the_machine_keeps_its_own_setting_when_the_start_is_killed(forbidden):
 # What is left
 
 ABANDONED = f"""
-import signal, subprocess, sys
+import pathlib, signal, subprocess, sys, time
 sys.path.insert(0, {str(FOLDER)!r})
 from network import Network
 network = Network().start()
 # It holds the pipe, too, through which the program would see its parent's end.
 pipe = network._process.stdin.fileno()
 program = network.server.popen(["sleep", "1000"], start_new_session=True, pass_fds=[pipe])
+# What has not entered the namespace yet is not found in it.
+while pathlib.Path(f"/proc/{{program.pid}}/comm").read_text() != "sleep\\n":
+    time.sleep(0.001)
 print(network.pid, program.pid, flush=True)
 signal.pause()
 """
