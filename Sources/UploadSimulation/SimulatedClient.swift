@@ -86,7 +86,12 @@ final class SimulatedClient: CopyHolder {
   /// Everything is delivered or has failed, and nothing is under way.
   var isIdle: Bool {
     schedule?.isIdle == true && journal?.isQuiet == true && reads.isEmpty && network.isQuiet && outbox.isEmpty
-      && names.isQuiet && !isToReadAgain
+      && names.isQuiet && !isToReadAgain && !waitsForDestination
+  }
+
+  /// What was read of a file before it has its final name stays in its buffers while the destination is away.
+  private var waitsForDestination: Bool {
+    !buffers.isEmpty && schedule?.summary(at: world.time.moment).nextAttemptMilliseconds != nil
   }
 
   /// No call waits any more for what could not be read to be sent for ten seconds, but once the disk is well it is delivered.
