@@ -30,6 +30,10 @@ public enum UploadConstants {
   public static let runChunkBytesMax = 1 << 20
   /// … and files up to this size have chunks of ``chunkBytesMin`` there, unless the link is known to be fast.
   public static let shortChunkFileBytes: UInt64 = 64 << 20
+  /// After a publication a file rests so many times as long as that took before its next content goes out …
+  public static let successionPauseFactor = 4
+  /// … and no longer than this.
+  public static let successionPauseMax: Duration = .seconds(30)
   /// So many bytes may always be on their way, however slow the link is: two of the shortest chunks.
   public static let flightBytesLeast = 2 * chunkBytesMin
   /// A link is `normal` from this speed on, and `slow` below …

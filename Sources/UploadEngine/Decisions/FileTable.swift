@@ -34,7 +34,7 @@ struct FileTable: Sendable {
   /// Local copies of what was delivered, by the time of the delivery; entries whose file has moved on are dropped when they
   /// come to the top, and all of them when they are the most.
   private var delivered = MinimumHeap<Int64, FileID>()
-  /// Files that wait, by the ends of their pauses, with some that do so no longer.
+  /// Files that wait for a failure to pass, by the ends of their pauses, with some that do so no longer.
   private var turns = MinimumHeap<MonotonicTime, FileID>()
   private var deliveredCount = 0
 
@@ -100,7 +100,7 @@ struct FileTable: Sendable {
     return nil
   }
 
-  /// Of the files that wait, the one whose turn comes first, and when that is.
+  /// Of the files that wait for a failure to pass, the one whose turn comes first, and when that is.
   mutating func firstWaiting() -> (file: FileUpload, until: MonotonicTime)? {
     while let first = turns.first {
       if let file = entries[first.value]?.file, file.phase == .waiting(until: first.key) { return (file, first.key) }
@@ -110,12 +110,12 @@ struct FileTable: Sendable {
   }
 
   private mutating func noteWaiting(_ id: FileID, _ phase: FileUpload.Phase) {
-    guard case .waiting(let until) = phase else { return }
+    guard case .waiting(let until) = phase, entries[id]?.file.isInSuccession == false else { return }
     turns.insert(id, at: until)
     guard turns.count > 2 * counts.waiting + 64 else { return }
     turns = MinimumHeap()
     for (id, entry) in entries {
-      if case .waiting(let until) = entry.file.phase { turns.insert(id, at: until) }
+      if case .waiting(let until) = entry.file.phase, !entry.file.isInSuccession { turns.insert(id, at: until) }
     }
   }
 

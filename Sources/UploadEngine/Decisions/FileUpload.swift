@@ -168,6 +168,8 @@ struct FileUpload: Sendable {
     var formerPaths: [RelativePath] = []
     /// Chunks of the present content had gone out in an earlier run.
     var isResumed = false
+    /// Of this content or an earlier one, in this run.
+    var latest: LatestPublication?
 
     /// Bytes of the file go out, the first ones or later ones.
     mutating func begin(at now: Moment) {

@@ -802,6 +802,10 @@ extension UploadSchedule {
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))
+    } else if let until = pauseInSuccession(of: file, at: now) {
+      waitInSuccession(&file, until: until)
+      files[id] = file
+      actions.append(.record(id))
     } else {
       makeReady(id, at: now)
       actions.append(.record(id))

@@ -87,6 +87,7 @@ extension UploadSchedule {
     let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
     defer { if let outdatedRecord { actions.append(.removeResume(outdatedRecord)) } }
     if isSessionOver { file.session = nil }
+    file.notePublication(publishing, at: now)
     guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch,
       contentsToChange[file.id] == nil
     else {

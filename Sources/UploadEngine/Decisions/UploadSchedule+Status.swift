@@ -325,6 +325,8 @@ extension UploadSchedule {
     case .removed where file.wasDiscarded: "Its writer did not finish it, and a rule removes such files."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
     case .ready where file.progress.delivered != nil: "It is compared with what was delivered."
+    case .waiting where file.isInSuccession:
+      "It was published a moment ago and has changed since; what follows at once goes with this."
     case .writing, .ready, .waiting, .finishing:
       file.lacksParts
         ? "The disk was full: parts of the file are at the server alone, and cannot be read here." : nil

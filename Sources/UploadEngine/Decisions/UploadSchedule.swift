@@ -521,6 +521,7 @@ public struct UploadSchedule: Sendable {
   /// From now on only what there is will be delivered.
   public mutating func beginDraining(at now: Moment) {
     isDraining = true
+    endSuccessions(at: now)
     pump(at: now)
   }
 

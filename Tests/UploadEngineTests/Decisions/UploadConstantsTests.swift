@@ -86,6 +86,8 @@ import UploadEngine
     amounts["resumeCheckpointPause"] = UploadConstants.resumeCheckpointPause / .seconds(1)
     amounts["runChunkBytesMax"] = Double(UploadConstants.runChunkBytesMax)
     amounts["shortChunkFileBytes"] = Double(UploadConstants.shortChunkFileBytes)
+    amounts["successionPauseFactor"] = Double(UploadConstants.successionPauseFactor)
+    amounts["successionPauseMax"] = UploadConstants.successionPauseMax / .seconds(1)
     amounts["flightBytesLeast"] = Double(UploadConstants.flightBytesLeast)
     amounts["sessionMaxAge"] = UploadConstants.sessionMaxAge / .seconds(1)
     amounts["progressInterval"] = UploadConstants.progressInterval / .seconds(1)
