@@ -22,6 +22,11 @@ int uploadfs_renameat2(int from_directory, const char *from, int to_directory, c
 
 int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
 
+ssize_t uploadfs_copy_file_range(int from, int to, off_t offset, size_t count) {
+  off_t source = offset, target = offset;
+  return copy_file_range(from, &source, to, &target, count, 0);
+}
+
 int uploadfs_begin_writing(int fd) { return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); }
 
 int uploadfs_is_open_for_writing(int fd) {

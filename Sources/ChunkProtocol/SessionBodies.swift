@@ -20,6 +20,8 @@ public struct SessionRequest: Hashable, Sendable, Codable {
   public var revision: UInt64
   /// The nonce that tags are bound to: 64 hexadecimal digits.
   public var nonce: String
+  /// The session is to begin with what is published of the file; nil means that it is not.
+  public var takesBase: Bool?
 
   enum CodingKeys: String, CodingKey {
     case name
@@ -31,12 +33,13 @@ public struct SessionRequest: Hashable, Sendable, Codable {
     case fileID = "file_id"
     case revision
     case nonce
+    case takesBase = "base"
   }
 
   /// Collects what a session is opened with.
   public init(
     name: String, sizeBytes: UInt64?, chunkBytes: Int, modifiedNanoseconds: Int64, mode: UInt32,
-    contentType: String?, fileID: String, revision: UInt64, nonce: String
+    contentType: String?, fileID: String, revision: UInt64, nonce: String, takesBase: Bool? = nil
   ) {
     self.name = name
     self.sizeBytes = sizeBytes
@@ -47,6 +50,7 @@ public struct SessionRequest: Hashable, Sendable, Codable {
     self.fileID = fileID
     self.revision = revision
     self.nonce = nonce
+    self.takesBase = takesBase
   }
 
   /// The nonce's bytes; nil when it is not one.
@@ -69,6 +73,8 @@ public struct SessionResponse: Hashable, Sendable, Codable {
   public var encodings: [String]?
   /// What lies under the name and is a publication of the same file; nil where nothing does, or an earlier receiver answers.
   public var published: PublishedContent?
+  /// The session begins with what is published; what it holds of that the client has to ask. Nil where it does not.
+  public var isBased: Bool?
 
   enum CodingKeys: String, CodingKey {
     case id
@@ -76,13 +82,15 @@ public struct SessionResponse: Hashable, Sendable, Codable {
     case expiresAtSeconds = "expires_at"
     case encodings
     case published
+    case isBased = "based"
   }
 
   /// Answers with a session.
   public init(
     id: String, chunkBytes: Int, expiresAtSeconds: Int64, encodings: [String]? = nil,
-    published: PublishedContent? = nil
+    published: PublishedContent? = nil, isBased: Bool? = nil
   ) {
+    self.isBased = isBased
     self.id = id
     self.chunkBytes = chunkBytes
     self.expiresAtSeconds = expiresAtSeconds
@@ -97,6 +105,11 @@ public struct SessionResponse: Hashable, Sendable, Codable {
     chunkBytes = try container.decode(Int.self, forKey: .chunkBytes)
     expiresAtSeconds = try container.decode(Int64.self, forKey: .expiresAtSeconds)
     encodings = try container.decodeIfPresent([String].self, forKey: .encodings)
+    do {
+      isBased = try container.decodeIfPresent(Bool.self, forKey: .isBased)
+    } catch {
+      isBased = nil
+    }
     do {
       published = try container.decodeIfPresent(PublishedContent.self, forKey: .published)
     } catch {

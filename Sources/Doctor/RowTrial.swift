@@ -37,7 +37,7 @@ struct RowTrial {
     let opened = exchange.run(
       .openSession(file.opening(chunkBytes: content.bytes.count, sizeBytes: lengthBytes)), at: endpoint
     ).outcome
-    guard case .sessionOpened(let id, let chunkBytes, _, _, _) = opened else { return .failure(refusal(opened)) }
+    guard case .sessionOpened(let id, let chunkBytes, _, _, _, _) = opened else { return .failure(refusal(opened)) }
     let session = SessionIdentity(id: id, nonce: file.nonce)
     let sending = ChunkSending(
       session: session, index: 0, digest: content.digest, body: content, place: ChunkPlace(rowBytes: lengthBytes),

@@ -36,7 +36,7 @@ struct SessionTrial {
   private func attempt(_ plan: TrialPlan, _ clockDifference: Int64?) -> ([Finding], tooLong: StepFailure?) {
     let opening = file.opening(chunkBytes: plan.chunkBytes, sizeBytes: plan.sizeBytes)
     let opened = exchange.run(.openSession(opening), at: endpoint).outcome
-    guard case .sessionOpened(let id, let chunkBytes, _, _, _) = opened else {
+    guard case .sessionOpened(let id, let chunkBytes, _, _, _, _) = opened else {
       return ([refusal(opened, clockDifference)], nil)
     }
     let session = SessionIdentity(id: id, nonce: file.nonce)

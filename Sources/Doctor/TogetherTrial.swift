@@ -54,7 +54,7 @@ struct TogetherTrial {
     let opened = exchange.run(
       .openSession(file.opening(chunkBytes: chunkBytes, sizeBytes: UInt64(count * chunkBytes))), at: endpoint
     ).outcome
-    guard case .sessionOpened(let id, let takenBytes, _, _, _) = opened, takenBytes > 0 else {
+    guard case .sessionOpened(let id, let takenBytes, _, _, _, _) = opened, takenBytes > 0 else {
       return Self.refusal(in: opened)
     }
     let session = SessionIdentity(id: id, nonce: file.nonce)

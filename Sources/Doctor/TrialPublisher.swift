@@ -32,7 +32,7 @@ struct TrialPublisher {
     let opening = file.opening(
       chunkBytes: destination.abilities.chunkBytesLeast(forFileOf: UInt64(sizeBytes)), sizeBytes: UInt64(sizeBytes))
     let opened = exchange.run(.openSession(opening), at: endpoint).outcome
-    guard case .sessionOpened(let id, let chunkBytes, _, _, _) = opened, chunkBytes > 0 else { return opened }
+    guard case .sessionOpened(let id, let chunkBytes, _, _, _, _) = opened, chunkBytes > 0 else { return opened }
     let session = SessionIdentity(id: id, nonce: file.nonce)
     let ended = publish(file, in: session, chunkBytes: chunkBytes)
     guard case .published = ended else {

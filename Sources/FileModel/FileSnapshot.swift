@@ -22,6 +22,8 @@ public struct FileSnapshot: Hashable, Sendable {
   public var isPutInPlace: Bool
   /// It was not made through this mount: an earlier one has left it, or it was put there past the mount.
   public var wasFound = false
+  /// Its writer has made it empty before it wrote this content: what it was before says nothing of what it is.
+  public var isWrittenAnew = false
   /// Every name that the file has below the root, oldest first; empty once it is unlinked.
   public var names: [RelativePath]
   /// Writable handles, counted from before the reply to open or create until its release is processed.

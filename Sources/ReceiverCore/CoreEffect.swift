@@ -83,8 +83,9 @@ public enum SpaceReservation: Hashable, Sendable {
 
 /// The answer to a request, or to its first stage.
 public enum Reply: Sendable {
-  /// The session exists, and this is published of the same file.
-  case sessionOpened(SessionFacts, isNew: Bool, expiresAt: Milliseconds, published: PublishedContent? = nil)
+  /// The session exists, and this is published of the same file; with that it may begin.
+  case sessionOpened(
+    SessionFacts, isNew: Bool, expiresAt: Milliseconds, published: PublishedContent? = nil, isBased: Bool = false)
   /// The body may be read.
   case bodyAdmitted
   /// The run may be read; no chunk is larger than this.

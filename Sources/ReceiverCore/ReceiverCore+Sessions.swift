@@ -92,7 +92,9 @@ extension ReceiverCore {
     }
     reply(
       request,
-      .sessionOpened(session.facts, isNew: false, expiresAt: expiry(of: session), published: session.published))
+      .sessionOpened(
+        session.facts, isNew: false, expiresAt: expiry(of: session), published: session.published,
+        isBased: session.isBased))
   }
 
   mutating func sessionCreated(
@@ -107,14 +109,24 @@ extension ReceiverCore {
       effects.append(.removeSession(id))
       return
     }
-    sessions[id]?.phase = .open
+    let isBased = published != nil && mayTakeBase(session.facts)
+    // What it begins with is copied and read at the first touch, behind which every request waits, as after a restart.
+    sessions[id]?.phase = isBased ? .recovered(parked: [], isVerifying: false) : .open
     sessions[id]?.published = published
+    sessions[id]?.isBased = isBased
     for (position, waiter) in waiters.enumerated() {
       reply(
         waiter,
         .sessionOpened(
-          session.facts, isNew: position == 0, expiresAt: expiry(of: session), published: published))
+          session.facts, isNew: position == 0, expiresAt: expiry(of: session), published: published,
+          isBased: isBased))
     }
+  }
+
+  /// Of what leaves its size open it is not known whether it fits into a quota.
+  private func mayTakeBase(_ facts: SessionFacts) -> Bool {
+    facts.opening.takesBase == true
+      && (facts.opening.sizeBytes != nil || credentials[facts.credentialID]?.quotaBytes == nil)
   }
 
   mutating func querySession(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {

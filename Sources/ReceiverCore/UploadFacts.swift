@@ -48,11 +48,13 @@ public struct OpeningFacts: Hashable, Sendable, Codable {
   public var revision: UInt64
   /// The media type, when it is known.
   public var contentType: String?
+  /// The session begins with what is published of the file, if anything is; nil means that it does not.
+  public var takesBase: Bool?
 
   /// Collects what a session is opened with.
   public init(
     name: String, sizeBytes: UInt64?, chunkBytes: Int, nonce: [UInt8], modifiedNanoseconds: Int64, mode: UInt32,
-    fileID: String = "", revision: UInt64 = 0, contentType: String? = nil
+    fileID: String = "", revision: UInt64 = 0, contentType: String? = nil, takesBase: Bool? = nil
   ) {
     self.name = name
     self.sizeBytes = sizeBytes
@@ -63,6 +65,7 @@ public struct OpeningFacts: Hashable, Sendable, Codable {
     self.fileID = fileID
     self.revision = revision
     self.contentType = contentType
+    self.takesBase = takesBase
   }
 }
 

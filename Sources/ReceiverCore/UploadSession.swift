@@ -88,6 +88,8 @@ struct UploadSession: Sendable {
   let facts: SessionFacts
   /// What lay under the name when it was opened, of the same file; nil after a restart.
   var published: PublishedContent?
+  /// It begins with that.
+  var isBased = false
   /// One for each token of its user.
   var tagKeys: [[UInt8]]
   var phase: Phase

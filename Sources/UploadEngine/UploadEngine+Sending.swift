@@ -168,7 +168,7 @@ extension UploadEngine {
   private func noteSession(of step: UploadStep, _ outcome: StepOutcome) {
     guard destination.abilities.sessionsStay else { return }
     switch (step, outcome) {
-    case (.openSession, .sessionOpened(let id, _, _, _, _)):
+    case (.openSession, .sessionOpened(let id, _, _, _, _, _)):
       journal.note(session: id, begunAtSeconds: configuration.clock.now().wallMilliseconds / 1000)
     case (.commit(let commit), .published): journal.note(session: commit.session.id, begunAtSeconds: nil)
     case (.abort(let session), .ended): journal.note(session: session.id, begunAtSeconds: nil)

@@ -135,7 +135,7 @@ final class ClientChecks {
     deadlines.ended(order, outcome)
     addresses.ended(order.endpoint, outcome)
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings, _), .held(_, _, _, let encodings, _, _):
+    case .sessionOpened(_, _, _, let encodings, _, _), .held(_, _, _, let encodings, _, _):
       takes = encodings
     default: break
     }

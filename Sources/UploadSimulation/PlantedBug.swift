@@ -60,6 +60,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case compressUnasked = "compress-unasked"
   /// Files are compressed together for a receiver that has not said that it takes that.
   case frameUnasked = "frame-unasked"
+  /// A session that begins with what is published records chunks that it has not copied.
+  case recordUncopied = "record-uncopied"
   /// Every request goes to the first address, however that is.
   case stayAtFirstAddress = "stay-at-first-address"
   /// Nobody hears that memory is short.
@@ -222,7 +224,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired,
       .doubleChunk, .loseRecord, .endlessSessionName, .replaceOthers, .resendPublished, .chooseAgain,
-      .spin:
+      .spin, .recordUncopied:
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .frameUnasked: .crowd
@@ -262,7 +264,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   public var invariant: Invariant {
     switch self {
     case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .believeChunkJournal,
-      .forgetDeadWriters, .readHoles, .announceLastKnown, .forgetUnreadMarks, .hideHandedOver:
+      .forgetDeadWriters, .readHoles, .announceLastKnown, .forgetUnreadMarks, .hideHandedOver, .recordUncopied:
       .publication
     case .ignoreEpochAtCommit, .dropContentWillChange, .overlookHandEdits: .receipt
     case .deliverOlder: .older

@@ -379,7 +379,10 @@ extension SimulatedReceiver {
     case .reply(let id, let reply): self.reply(id, reply)
     case .createSession(let facts):
       perform(store.create(facts)) { [self] in
-        handle(.sessionCreated(facts.sessionID, $0.map { failure in .failure(failure) } ?? .success(.reserved)))
+        handle(
+          .sessionCreated(
+            facts.sessionID, $0.map { failure in .failure(failure) } ?? .success(.reserved),
+            published: store.published(before: facts)))
       }
     case .writeChunk(let id, let session, let index, let offset, let facts):
       let body = waiting[id]?.body ?? []

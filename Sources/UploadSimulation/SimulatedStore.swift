@@ -309,6 +309,7 @@ final class SimulatedStore {
     guard let bytes = disk.bytes(data), let facts = facts(of: session) else { return ChunkTable() }
     try look()
     var chunks = Self.chunks(of: records(in: journal), facts)
+    if chunks.isEmpty, let base = try takeBase(of: facts) { return base }
     if world.bug == .believeChunkJournal { return chunks }
     for (index, chunk) in chunks.sorted() {
       let isPresent =
@@ -317,6 +318,38 @@ final class SimulatedStore {
       if !isPresent { chunks.removeValue(forKey: index) }
     }
     return chunks
+  }
+
+  /// What lies under the name of a session that is to begin with that, and is a publication of the same file.
+  func published(before facts: SessionFacts) -> PublishedContent? {
+    let path = "published/\(facts.opening.name)"
+    guard facts.opening.takesBase == true, let node = disk.node(path), let mark = marks[node.number],
+      mark.fileID.utf8.elementsEqual(facts.opening.fileID.utf8), let bytes = disk.bytes(path)
+    else { return nil }
+    return PublishedContent(
+      fileID: mark.fileID, sizeBytes: UInt64(bytes.count), merkleRoot: Hex.encode(mark.merkleRoot.bytes),
+      chunkBytes: Int(mark.chunkBytes), modifiedNanoseconds: 0)
+  }
+
+  /// The chunks of a session that holds nothing yet and is to begin with what is published; nil where it does not.
+  private func takeBase(of facts: SessionFacts) throws(DiskFailure) -> ChunkTable? {
+    guard let content = published(before: facts), let bytes = disk.bytes("published/\(facts.opening.name)") else {
+      return nil
+    }
+    let (data, journal) = Self.paths(facts.sessionID)
+    let count = Int(min(content.sizeBytes, facts.opening.sizeBytes ?? content.sizeBytes))
+    if world.bug != .recordUncopied { try disk.write(data, Array(bytes.prefix(count)), at: 0) }
+    var chunks = ChunkTable()
+    let chunkBytes = facts.opening.chunkBytes
+    for index in 0..<count / chunkBytes {
+      let chunk = ChunkFacts(of: Array(bytes[index * chunkBytes..<(index + 1) * chunkBytes]))
+      let record = Record.chunk(
+        index: UInt32(index), sha256: chunk.sha256.bytes, crc32c: chunk.crc32c, sizeBytes: chunk.sizeBytes)
+      try append(record, to: journal)
+      chunks.insert(chunk, at: UInt32(index))
+    }
+    written.insert(facts.sessionID)
+    return chunks.isEmpty ? nil : chunks
   }
 
   private func look() throws(DiskFailure) {

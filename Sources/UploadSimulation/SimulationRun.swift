@@ -240,7 +240,8 @@ extension SimulationRun {
   /// Somebody wants something of one file.
   private func sayAWord() {
     let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:))
-    guard let file, let word = [FileWord.retry, .resend, .cancel, .cancel, .publish].randomElement(using: &world.random) else {
+    let words: [FileWord] = [.retry, .resend, .cancel, .cancel, .publish]
+    guard let file, let word = words.randomElement(using: &world.random) else {
       return
     }
     // A crash on the way leaves open which it is.

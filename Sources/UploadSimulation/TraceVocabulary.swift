@@ -119,7 +119,7 @@ extension StepOutcome {
   var brief: TraceLine {
     switch self {
     case .warmed: "warmed"
-    case .sessionOpened(let id, let chunkBytes, _, _, _): "session \(id.prefix(6)) opened, chunks of \(chunkBytes)"
+    case .sessionOpened(let id, let chunkBytes, _, _, _, _): "session \(id.prefix(6)) opened, chunks of \(chunkBytes)"
     case .held(let digests, _, _, _, _, let isDurable):
       "held \(list: digests.keys.sorted())\(isDurable ? ", durable" : "")"
     case .stillThere: "still there"

@@ -89,7 +89,7 @@ enum ResumableFixture {
     var opening = Fixture.opening(size: length)
     opening.chunkBytes = 9
     let (_, outcome) = run(.openSession(opening), destination, [discovery(limits), created()])
-    guard case .sessionOpened(let id, 9, _, _, _) = outcome else {
+    guard case .sessionOpened(let id, 9, _, _, _, _) = outcome else {
       #expect(Bool(false), "\(outcome)")
       return ""
     }
@@ -397,7 +397,7 @@ private typealias Draft = ResumableFixture
     let destination = try Draft.destination()
     let (_, opened) = Draft.run(
       .openSession(Fixture.opening(size: nil)), destination, [Draft.discovery(), Draft.created()])
-    guard case .sessionOpened(let id, _, _, _, _) = opened else { return #expect(Bool(false), "\(opened)") }
+    guard case .sessionOpened(let id, _, _, _, _, _) = opened else { return #expect(Bool(false), "\(opened)") }
     let content = [UInt8](repeating: 7, count: 1 << 20)
     let refusal = Fixture.answer(413, headers: [HTTPHeader("upload-limit", "max-append-size=100000")])
     let (_, outcome) = Draft.run(
@@ -823,7 +823,7 @@ private typealias Draft = ResumableFixture
     let (requests, outcome) = Draft.run(
       .openSession(Fixture.opening()), destination, [Draft.discovery(), Draft.created()])
     #expect(requests[0].header("upload-draft-interop-version") == "8")
-    guard case .sessionOpened(let id, _, _, _, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    guard case .sessionOpened(let id, _, _, _, _, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
     #expect(ResumableSession.isOne(id))
     #expect(destination.request(for: Draft.chunk(0, of: id, end: 10_000_000)).header("upload-complete") == "?0")
     #expect(destination.request(for: .sendWholeFile(Fixture.wholeFile())).header("upload-complete") == "?1")

@@ -26,7 +26,7 @@ import UploadEngine
   }
 
   private func session(_ responses: HTTPResponse...) -> String? {
-    guard case .sessionOpened(let id, _, _, _, _) = destination.outcome(of: opening, responses: responses) else {
+    guard case .sessionOpened(let id, _, _, _, _, _) = destination.outcome(of: opening, responses: responses) else {
       return nil
     }
     return id
@@ -140,7 +140,7 @@ import UploadEngine
     let refusal = S3Fixture.error(400, "InvalidRequest")
     #expect(forced.followUp(of: opening, after: [refusal], at: .first) == nil)
     #expect(forced.followUp(of: opening, after: [begun()], at: .first) == nil)
-    guard case .sessionOpened(let id, _, _, _, _) = forced.outcome(of: opening, responses: [begun()]) else {
+    guard case .sessionOpened(let id, _, _, _, _, _) = forced.outcome(of: opening, responses: [begun()]) else {
       Issue.record("not opened")
       return
     }

@@ -89,7 +89,7 @@ import UploadEngine
     var opening = Fixture.opening(path: name)
     (opening.nonce, opening.fileID) = ([nonce], FileID(high: machine.id, low: 1))
     opening.right = machine.right(to: name)
-    guard case .sessionOpened(let id, _, _, _, _) = bucket.run(.openSession(opening), at: machine.destination) else {
+    guard case .sessionOpened(let id, _, _, _, _, _) = bucket.run(.openSession(opening), at: machine.destination) else {
       return
     }
     var commit = S3Fixture.commit(of: SessionIdentity(id: id, nonce: [nonce]))

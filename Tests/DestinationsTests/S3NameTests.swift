@@ -227,7 +227,7 @@ import UploadEngine
     var opening = Fixture.opening(path: "a.mov")
     (opening.right, opening.nonce) = (right, [nonce])
     let outcome = bucket.run(.openSession(opening), at: destination)
-    guard case .sessionOpened(let id, _, _, _, _) = outcome else { throw Unpublished(outcome: outcome) }
+    guard case .sessionOpened(let id, _, _, _, _, _) = outcome else { throw Unpublished(outcome: outcome) }
     var commit = S3Fixture.commit(of: SessionIdentity(id: id, nonce: [nonce]))
     (commit.right, commit.fileID) = (right, opening.fileID)
     return commit

@@ -33,7 +33,7 @@ import UploadEngine
         "<InitiateMultipartUploadResult><Bucket>b</Bucket><UploadId>2~x+/=</UploadId></InitiateMultipartUploadResult>",
       headers: [HTTPHeader("x-amz-abort-date", "Sun, 06 Nov 1994 08:49:37 GMT")])
     let outcome = destination.outcome(of: .openSession(Fixture.opening(path: "ä?.mov")), response: answer)
-    guard case .sessionOpened(let id, let chunkBytes, let expires, let encodings, _) = outcome else {
+    guard case .sessionOpened(let id, let chunkBytes, let expires, let encodings, _, _) = outcome else {
       Issue.record("\(outcome)")
       return
     }

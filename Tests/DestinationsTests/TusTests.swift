@@ -141,7 +141,9 @@ enum TusFixture {
     let (requests, outcome) = TusFixture.run(
       .openSession(Fixture.opening(size: nil)), try TusFixture.destination(), [options])
     #expect(requests.count == 1)
-    guard case .sessionOpened(let id, 4_194_304, nil, _, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    guard case .sessionOpened(let id, 4_194_304, nil, _, _, _) = outcome else {
+      return #expect(Bool(false), "\(outcome)")
+    }
     #expect(TusSession(id) == .rows)
   }
 
@@ -555,7 +557,7 @@ enum TusFixture {
     let (requests, opened) = TusFixture.run(
       .openSession(Fixture.opening(size: nil)), destination, [deferring, TusFixture.created("/files/g")])
     #expect(requests[1].header("upload-defer-length") == "1" && requests[1].header("upload-length") == nil)
-    guard case .sessionOpened(let id, _, _, _, _) = opened else { return #expect(Bool(false), "\(opened)") }
+    guard case .sessionOpened(let id, _, _, _, _, _) = opened else { return #expect(Bool(false), "\(opened)") }
     let commit = TusFixture.commit(["20"], session: id, size: 20)
     let open = TusFixture.at(20, status: 200, [HTTPHeader("upload-defer-length", "1")])
     let (ends, outcome) = TusFixture.run(commit, destination, [open, TusFixture.at(20)])

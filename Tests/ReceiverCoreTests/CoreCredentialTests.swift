@@ -9,7 +9,7 @@ import Testing
   private func opening(_ core: CoreHarness) -> SessionFacts? {
     let request = core.open()
     core.runEffects()
-    guard case .sessionOpened(let facts, _, _, _)? = core.replies[request]?.last else { return nil }
+    guard case .sessionOpened(let facts, _, _, _, _)? = core.replies[request]?.last else { return nil }
     return facts
   }
 
@@ -41,7 +41,7 @@ import Testing
     #expect(core.refusal(core.query(facts.sessionID, by: core.other)) == .sessionGone)
     // The key of then gives the session of then.
     let again = core.open(by: user)
-    guard case .sessionOpened(let found, isNew: false, _, _)? = core.replies[again]?.last else {
+    guard case .sessionOpened(let found, isNew: false, _, _, _)? = core.replies[again]?.last else {
       Issue.record("\(String(describing: core.replies[again]))")
       return
     }

@@ -21,6 +21,8 @@ final class CoreHarness {
   private(set) var measurements = 0
   /// What the store says of new sessions.
   var reservation = SpaceReservation.none
+  /// What it says to be published of the file of a new session.
+  var published: PublishedContent?
   private var lastRequest: UInt64 = 0
   private var lastID = 0
 
@@ -69,7 +71,8 @@ final class CoreHarness {
 
   func run(_ effect: CoreEffect) {
     switch effect {
-    case .createSession(let facts): send(.sessionCreated(facts.sessionID, .success(reservation)))
+    case .createSession(let facts):
+      send(.sessionCreated(facts.sessionID, .success(reservation), published: published))
     case .writeChunk(let request, _, _, _, _): send(.chunkWritten(request, nil))
     case .writeZeros(let request, _, _, _): send(.zerosWritten(request, nil))
     case .checkCommit(let check): send(.commitChecked(check.session, generation: check.generation, check.verdict))
@@ -95,7 +98,7 @@ final class CoreHarness {
 
   func open(
     name: String = "scan.mov", size: UInt64? = nil, chunk: Int = 4, key: String = "key", nonce: UInt8 = 7,
-    by credential: Credential? = nil, free: UInt64 = 1_000_000
+    by credential: Credential? = nil, free: UInt64 = 1_000_000, takesBase: Bool? = nil
   ) -> RequestID {
     lastID += 1
     let request = makeRequest()
@@ -106,7 +109,7 @@ final class CoreHarness {
           credential: (credential ?? self.credential).id, idempotencyKey: key,
           opening: OpeningFacts(
             name: name, sizeBytes: size, chunkBytes: chunk, nonce: [UInt8](repeating: nonce, count: 32),
-            modifiedNanoseconds: 0, mode: 0o644),
+            modifiedNanoseconds: 0, mode: 0o644, takesBase: takesBase),
           candidateID: SessionID("session-\(lastID)"), freeBytes: free)))
     return request
   }
@@ -117,7 +120,7 @@ final class CoreHarness {
   ) -> SessionID {
     let request = open(size: size, chunk: chunk, key: key, by: credential)
     runEffects()
-    guard case .sessionOpened(let facts, _, _, _)? = replies[request]?.last else { return SessionID("not opened") }
+    guard case .sessionOpened(let facts, _, _, _, _)? = replies[request]?.last else { return SessionID("not opened") }
     return facts.sessionID
   }
 

@@ -42,7 +42,7 @@ import Testing
     let before = CoreHarness()
     let request = before.open()
     before.runEffects()
-    guard case .sessionOpened(let facts, _, _, _)? = before.replies[request]?.last else {
+    guard case .sessionOpened(let facts, _, _, _, _)? = before.replies[request]?.last else {
       Issue.record("not opened")
       return
     }
@@ -143,7 +143,7 @@ import Testing
     let request = before.open()
     before.runEffects()
     let facts = try #require(
-      before.replies[request]?.compactMap { if case .sessionOpened(let facts, _, _, _) = $0 { facts } else { nil } }
+      before.replies[request]?.compactMap { if case .sessionOpened(let facts, _, _, _, _) = $0 { facts } else { nil } }
         .last)
     let core = CoreHarness()
     var found = RecoveredState()

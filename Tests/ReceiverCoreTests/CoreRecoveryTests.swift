@@ -10,7 +10,7 @@ import Testing
     let before = CoreHarness()
     let request = before.open()
     before.runEffects()
-    guard case .sessionOpened(let facts, _, _, _)? = before.replies[request]?.last else { fatalError("not opened") }
+    guard case .sessionOpened(let facts, _, _, _, _)? = before.replies[request]?.last else { fatalError("not opened") }
     let core = CoreHarness()
     core.core.recover(open: facts, lastChange: core.now)
     return (core, facts.sessionID, facts)
@@ -65,7 +65,7 @@ import Testing
   @Test(.promises("P19")) func sameKeyAfterARestart_isTheSameSession() {
     let (core, id, _) = recovered()
     let again = core.open()
-    guard case .sessionOpened(let facts, false, _, _)? = core.replies[again]?.last else {
+    guard case .sessionOpened(let facts, false, _, _, _)? = core.replies[again]?.last else {
       Issue.record("\(core.replies)")
       return
     }

@@ -9,8 +9,8 @@ import Testing
     let first = core.open()
     core.runEffects()
     let second = core.open()
-    guard case .sessionOpened(let one, true, _, _)? = core.replies[first]?.last,
-      case .sessionOpened(let two, false, _, _)? = core.replies[second]?.last
+    guard case .sessionOpened(let one, true, _, _, _)? = core.replies[first]?.last,
+      case .sessionOpened(let two, false, _, _, _)? = core.replies[second]?.last
     else {
       Issue.record("\(core.replies)")
       return
@@ -214,7 +214,7 @@ import Testing
     let before = CoreHarness()
     let request = before.open(size: nil)
     before.runEffects()
-    guard case .sessionOpened(let facts, _, _, _)? = before.replies[request]?.last else {
+    guard case .sessionOpened(let facts, _, _, _, _)? = before.replies[request]?.last else {
       Issue.record("not opened")
       return
     }

@@ -177,6 +177,81 @@ import Testing
     #expect(store.published(before: asked(capture, "a.mov", by: other)) == nil)
   }
 
+  // MARK: What a session begins with
+
+  private func based(
+    _ capture: Capture, _ name: String, sizeBytes: UInt64?, id: String = "based"
+  ) -> SessionFacts {
+    SessionFacts(
+      id: id, credential: credential.text, idempotencyKey: id,
+      opening: OpeningFacts(
+        name: name, sizeBytes: sizeBytes, chunkBytes: Self.chunkBytes, nonce: [UInt8](repeating: 1, count: 32),
+        modifiedNanoseconds: 0, mode: 0o644, fileID: capture.fileID ?? "", takesBase: true),
+      requestedChunkBytes: Self.chunkBytes, openedAt: 1)
+  }
+
+  private func data(of facts: SessionFacts) throws -> [UInt8] {
+    try FileDescriptor.open("\(folder.path)/.uploads/sessions/\(facts.id)/data", O_RDONLY).readAll(limit: 1000)
+  }
+
+  @Test(.promises("P121"), arguments: [false, true]) func aSessionBeginsWithWhatIsPublished(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    let capture = Capture("one", "0123456789")
+    try publish(Capture("two", "abcdefghij"), as: "d/a.mov", by: store, isWholeFile: isWholeFile)
+    try publish(capture, as: "d/a.mov", by: store, isWholeFile: isWholeFile)
+    guard case .mark = try mark("d/a.mov") else { return }
+    let facts = based(capture, "d/a.mov", sizeBytes: 14)
+    _ = try store.create(facts)
+    let held = try store.verify(facts.sessionID)
+    #expect(held.keys.sorted() == [0, 1], "whole chunks alone")
+    #expect(held[1] == ChunkFacts(of: Array("4567".utf8)))
+    #expect(try data(of: facts) == Array("0123456789".utf8))
+    // It is on record, as what was sent is: after a crash it is what is there that counts.
+    #expect(try store.verify(facts.sessionID) == held)
+    let file = try FileDescriptor.open("\(folder.path)/.uploads/sessions/based/data", O_RDWR)
+    #expect(pwrite(file.raw, "x", 1, 5) == 1)
+    #expect(try store.verify(facts.sessionID).keys.sorted() == [0])
+  }
+
+  /// What is shorter now keeps no more than it is to have.
+  @Test(.promises("P121")) func aSessionBeginsWithNoMoreThanItsSize() throws {
+    let store = try makeStore()
+    let capture = Capture("one", "0123456789")
+    try publish(capture, as: "a.mov", by: store, isWholeFile: false)
+    guard case .mark = try mark("a.mov") else { return }
+    for (size, indices) in [(6, [0]), (0, []), (nil, [0, 1])] as [(UInt64?, [UInt32])] {
+      let facts = based(capture, "a.mov", sizeBytes: size, id: "based\(size ?? 99)")
+      _ = try store.create(facts)
+      #expect(try store.verify(facts.sessionID).keys.sorted() == indices)
+    }
+  }
+
+  @Test(.promises("P121")) func aSessionBeginsWithNoOtherFile() throws {
+    let store = try makeStore()
+    let capture = Capture("one", "0123456789")
+    try publish(capture, as: "a.mov", by: store, isWholeFile: false)
+    guard case .mark = try mark("a.mov") else { return }
+    let path = "\(folder.path)/files/a.mov"
+    let others: [(id: String, facts: SessionFacts, change: () -> Void)] = [
+      ("other", based(Capture("two", ""), "a.mov", sizeBytes: 10, id: "other"), {}),
+      ("elsewhere", based(capture, "b.mov", sizeBytes: 10, id: "elsewhere"), {}),
+      ("changed", based(capture, "a.mov", sizeBytes: 10, id: "changed"), { truncate(path, 9) }),
+      (
+        "link", based(capture, "a.mov", sizeBytes: 10, id: "link"),
+        {
+          rename(path, "\(path).away")
+          symlink("a.mov.away", path)
+        }
+      ),
+      ("gone", based(capture, "a.mov", sizeBytes: 10, id: "gone"), { unlink(path) }),
+    ]
+    for (id, facts, change) in others {
+      _ = try store.create(facts)
+      change()
+      #expect(try store.verify(facts.sessionID).isEmpty, "\(id)")
+    }
+  }
+
   // MARK: What a file says of itself
 
   @Test(arguments: [false, true]) func publishedFile_saysWhichCaptureItIs(isWholeFile: Bool) throws {

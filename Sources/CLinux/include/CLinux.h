@@ -19,6 +19,8 @@ int uploadfs_openat(int directory, const char *path, int flags, mode_t mode);
 int uploadfs_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned int flags);
 /// fallocate(2) needs _GNU_SOURCE.
 int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length);
+/// copy_file_range(2) needs _GNU_SOURCE. Both files' positions stay where they are.
+ssize_t uploadfs_copy_file_range(int from, int to, off_t offset, size_t count);
 /// sync_file_range(2) needs _GNU_SOURCE. Of the whole file: the disk begins with what was written, nobody waits for it.
 int uploadfs_begin_writing(int fd);
 /// 1 when somebody has the file open for writing or mapped so that it can be written, 0 when nobody has, −1 with errno where

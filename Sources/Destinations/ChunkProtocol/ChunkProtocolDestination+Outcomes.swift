@@ -141,7 +141,8 @@ extension ChunkProtocolDestination {
     }
     return .sessionOpened(
       id: session.id, chunkBytes: session.chunkBytes, expiresAtSeconds: session.expiresAtSeconds,
-      encodings: encodings(session.encodings), published: session.published.flatMap { published($0, opening) })
+      encodings: encodings(session.encodings), published: session.published.flatMap { published($0, opening) },
+      isBased: opening.takesBase && session.isBased == true)
   }
 
   /// Nil where it is no publication of this file that could be compared.

@@ -73,7 +73,8 @@ extension ChunkProtocolDestination {
       SessionRequest(
         name: publishedName(for: opening.path), sizeBytes: opening.sizeBytes, chunkBytes: opening.chunkBytes,
         modifiedNanoseconds: opening.modifiedNanoseconds, mode: opening.mode & 0o7777, contentType: nil,
-        fileID: opening.fileID.description, revision: opening.revision, nonce: Hex.encode(opening.nonce)))
+        fileID: opening.fileID.description, revision: opening.revision, nonce: Hex.encode(opening.nonce),
+        takesBase: opening.takesBase ? true : nil))
     let key = idempotencyKey(
       "\(opening.fileID)-\(opening.revision)-\(Hex.encode(opening.nonce))", covering: body)
     return request(

@@ -80,11 +80,12 @@ public enum CoreQuestion: Sendable {
 
   private func answer(to reply: Reply) -> Answer {
     switch (self, reply) {
-    case (.openSession, .sessionOpened(let facts, let isNew, let expiresAt, let published)):
+    case (.openSession, .sessionOpened(let facts, let isNew, let expiresAt, let published, let isBased)):
       .json(
         SessionResponse(
           id: facts.id, chunkBytes: facts.opening.chunkBytes, expiresAtSeconds: expiresAt / 1000,
-          encodings: Capabilities.encodingsUnderstood, published: published),
+          encodings: Capabilities.encodingsUnderstood, published: published,
+          isBased: isBased ? true : nil),
         status: isNew ? 201 : 200
       ).withAbilities
     case (.query(_, _, let withDigests, _), .held(let held)):

@@ -248,7 +248,8 @@ public struct RequestTranslation: Sendable {
         OpeningFacts(
           name: asked.name, sizeBytes: asked.sizeBytes, chunkBytes: asked.chunkBytes, nonce: nonce,
           modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, fileID: asked.fileID,
-          revision: asked.revision, contentType: asked.contentType)))
+          revision: asked.revision, contentType: asked.contentType,
+          takesBase: asked.takesBase == true ? true : nil)))
   }
 
   private func commit(_ credential: CredentialID, _ id: SessionID, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {

@@ -142,7 +142,7 @@ extension UploadSchedule {
   /// used again: of several receivers at one address some may be older.
   private mutating func learnEncodings(from outcome: StepOutcome) {
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings, _), .held(_, _, _, let encodings, _, _): self.encodings = encodings
+    case .sessionOpened(_, _, _, let encodings, _, _), .held(_, _, _, let encodings, _, _): self.encodings = encodings
     case .refused(let failure) where failure.kind == .encodingRefused: zstdIsRefused = true
     case .each(let outcomes): for outcome in outcomes { learnEncodings(from: outcome) }
     case .warmed, .stillThere, .chunkStored, .chunkStoredAs, .published, .incomplete, .ended, .refused: break

@@ -85,12 +85,21 @@ extension UploadSchedule {
     guard var session = file.session else { return }
     let path = openingPath(of: file) ?? file.path
     if abilities.bindsNameAtOpening { session.boundPath = path }
-    let opening = SessionOpening(
+    var opening = SessionOpening(
       fileID: file.id, revision: session.epoch, nonce: session.nonce, path: path,
       sizeBytes: isLengthOpen(file) || isSparse(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
+    opening.takesBase = takesBase(file)
     session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id), at: now))
     file.session = session
+  }
+
+  /// It has been published before, and what is published may be much of what it is now. Not of one that was written anew from its
+  /// beginning, for which the server would copy in vain; nor where the session is to prove what the file was.
+  private func takesBase(_ file: FileUpload) -> Bool {
+    let contentsBefore = file.isOpen ? file.revision : max(file.revision, 1) - 1
+    return contentsBefore > 0 && !file.snapshot.isWrittenAnew && file.snapshot.interruption == nil
+      && file.wantedSeal == nil && !file.lacksParts && file.progress.lost == nil
   }
 
   /// Whether its session is to leave open how long it is. An upload to which chunks are appended is published by the last byte of

@@ -9,13 +9,14 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
       // Nobody wants it any more: the file went another way meanwhile.
-      if case .sessionOpened(let sessionID, _, _, _, _) = outcome {
+      if case .sessionOpened(let sessionID, _, _, _, _, _) = outcome {
         discard(SessionIdentity(id: sessionID, nonce: []), of: owner, at: now)
       }
       return
     }
-    guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _, let published) = outcome, chunkBytes > 0,
-      chunkBytes <= max(limits.bufferBytes, session.chunkBytes)
+    guard
+      case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _, let published, let isBased) = outcome,
+      chunkBytes > 0, chunkBytes <= max(limits.bufferBytes, session.chunkBytes)
     else {
       // A file at work opens another one; for a file that is still being written it is planned anew. Never the same
       // again: under its key the server may hold an opening that says something else.
@@ -26,7 +27,7 @@ extension UploadSchedule {
       openingFailed(id, outcome, at: now)
       return
     }
-    session.state = .open
+    session.state = isBased ? .unconfirmed : .open
     session.id = sessionID
     chunkBytesMax = max(chunkBytesMax, chunkBytes)
     // What the server can do has only been learned by this answer, perhaps.

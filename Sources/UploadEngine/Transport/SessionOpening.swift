@@ -20,6 +20,8 @@ public struct SessionOpening: Hashable, Sendable {
   public var mode: UInt32
   /// Whose the name may be; nil where the destination does not compare, or the name is not bound yet.
   public var right: NameRight?
+  /// The session is to begin with what the server has published of the file.
+  public var takesBase = false
 
   /// Collects what a session is opened with.
   public init(

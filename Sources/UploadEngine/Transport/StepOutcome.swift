@@ -6,10 +6,10 @@ public enum StepOutcome: Hashable, Sendable {
   case warmed
   /// The session exists. The server may have lowered the chunk size, says when the session expires (seconds since 1970)
   /// and how bodies may be coded; and what it has published of the same capture, which lies there as it was published, at which path and
-  /// time (its origin).
+  /// time (its origin). One that begins with that holds chunks already: which, it has to be asked.
   case sessionOpened(
     id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: LookupSet<OfferedEncoding> = [.identity],
-    published: FormerPublication? = nil)
+    published: FormerPublication? = nil, isBased: Bool = false)
   /// What the server holds: SHA-256 by chunk index; with the session's facts as the server sees them now, as far as it
   /// says so, and whether all of it is on its disk. A server that knows no SHA-256 names what it holds by the tokens with
   /// which it acknowledged it.

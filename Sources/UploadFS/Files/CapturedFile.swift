@@ -88,6 +88,8 @@ final class CapturedFile: Sendable {
     var owesOpened = false
     /// The daemon has seen this file being created, so that the scan has nothing to say of it.
     var wasCreatedHere: Bool
+    /// Of the present content: it was made empty first.
+    var isWrittenAnew = false
     var foundAnnounced = false
     /// What was asked before the scan came to it; nil where there was no need.
     var survivingWriter: SurvivingWriter?

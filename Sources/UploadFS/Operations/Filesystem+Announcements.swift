@@ -147,6 +147,7 @@ extension Filesystem {
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
     snapshot.wasFound = !state.wasCreatedHere
+    snapshot.isWrittenAnew = state.isWrittenAnew
     snapshot.released = state.released
     return snapshot
   }
@@ -260,6 +261,7 @@ extension Filesystem {
     of file: CapturedFile, _ state: inout CapturedFile.State, _ mutation: inout ContentMutation
   ) -> Announcement? {
     if state.activity.needsNewRevision {
+      state.isWrittenAnew = false
       state.fate.revisionBegan()
       state.isChangedByHand = false
       state.forgetWhatWasSaved()
@@ -308,6 +310,7 @@ extension CapturedFile.State {
     _ extent: ContentExtent
   ) -> (mutation: ContentMutation, announcement: WriterActivity.Announcement?) {
     let announcement = activity.beginMutation()
+    if extent == .size(0) { isWrittenAnew = true }
     let mutation = ContentMutation(extent, epoch: activity.epoch)
     chunks.begin(mutation)
     return (mutation, announcement)

@@ -297,7 +297,7 @@ extension RequestResponder {
   /// Counts and logs what a reply tells.
   func note(_ reply: Reply, to question: CoreQuestion, freshID: String, level: Logger.Level = .info) {
     switch (question, reply) {
-    case (.openSession, .sessionOpened(let facts, _, _, _)):
+    case (.openSession, .sessionOpened(let facts, _, _, _, _)):
       statistics.uploadRequested(facts.id, of: question.credential, name: facts.opening.name)
     case (.query(_, let id, _, _), .held(let held)):
       statistics.uploadRequested(id.text, of: question.credential, name: held.facts.opening.name)

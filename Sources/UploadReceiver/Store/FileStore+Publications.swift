@@ -10,7 +10,7 @@ extension FileStore {
   public func published(before facts: SessionFacts) -> PublishedContent? {
     guard !facts.opening.fileID.isEmpty else { return nil }
     do throws(StoreFailure) {
-      return try tree(of: facts.credentialID).published(facts.opening.name, of: facts.opening.fileID)
+      return try tree(of: facts.credentialID).published(facts.opening.name, of: facts.opening.fileID)?.content
     } catch {
       return nil
     }
@@ -21,7 +21,9 @@ extension PublishedTree {
   /// How many names of one file are looked at.
   private static let namesAskedMax = 16
 
-  fileprivate func published(_ name: String, of fileID: String) throws(StoreFailure) -> PublishedContent? {
+  func published(
+    _ name: String, of fileID: String
+  ) throws(StoreFailure) -> (file: FileDescriptor, content: PublishedContent)? {
     let parts = try PublishedTree.split(name)
     var directory = root
     for component in PublishedName.components(of: parts.folder) {
@@ -36,7 +38,7 @@ extension PublishedTree {
       guard let content = try file.publishedContent(of: fileID) else { continue }
       var found = content
       if number > 1 { found.publishedAs = numbered }
-      return found
+      return (file, found)
     }
     return nil
   }

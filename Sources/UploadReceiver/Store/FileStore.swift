@@ -462,8 +462,9 @@ public final class FileStore: UploadStore {
   ) throws(StoreFailure) {
     let isKnown = openFiles.withLock { open in open.stamps[id].map { $0 == DataStamp(files.data) } ?? false }
     guard !isKnown else { return }
-    let (recorded, chunkBytes) = try recordedChunks(files)
-    let held = try verify(id)
+    let (recorded, facts) = try recordedChunks(files)
+    let chunkBytes = UInt64(clamping: facts?.opening.chunkBytes ?? 0)
+    let held = try verify(files, id)
     let isPublished = { (index: UInt32) in
       let start = UInt64(index).multipliedReportingOverflow(by: chunkBytes)
       return !start.overflow && start.partialValue < sizeBytes
@@ -488,6 +489,11 @@ public final class FileStore: UploadStore {
   /// missing; only what matches counts.
   public func verify(_ session: SessionID) throws(StoreFailure) -> ChunkTable {
     let files = try presentFiles(of: session)
+    if let held = try takeBase(files, session) { return held }
+    return try verify(files, session)
+  }
+
+  private func verify(_ files: SessionFiles, _ session: SessionID) throws(StoreFailure) -> ChunkTable {
     let stamp = DataStamp(files.data)
     try syncLock(of: session).withLock { () throws(StoreFailure) in
       // What memory holds may be lost on the disk, and who was told of it may have been an earlier process: only what is read from
@@ -497,7 +503,8 @@ public final class FileStore: UploadStore {
       try files.journal.rereadFromDisk()
       openFiles.withLock { _ = $0.failed.remove(session) }
     }
-    let (chunks, chunkBytes) = try recordedChunks(files)
+    let (chunks, facts) = try recordedChunks(files)
+    let chunkBytes = UInt64(clamping: facts?.opening.chunkBytes ?? 0)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
     defer { buffer.deallocate() }
     var held = ChunkTable()
@@ -520,19 +527,44 @@ public final class FileStore: UploadStore {
   /// What the journal tells of.
   private func recordedChunks(
     _ files: SessionFiles
-  ) throws(StoreFailure) -> (chunks: ChunkTable, chunkBytes: UInt64) {
+  ) throws(StoreFailure) -> (chunks: ChunkTable, facts: SessionFacts?) {
     var chunks = ChunkTable()
-    var chunkBytes: UInt64 = 0
+    var opened: SessionFacts?
     let journal = try FileDescriptor.openOwn("journal", in: files.directory, O_RDWR)
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
-      case .session(let facts): chunkBytes = UInt64(clamping: facts.opening.chunkBytes)
+      case .session(let facts): opened = facts
       case .chunk(let index, let chunk): chunks.insert(chunk, at: index)
-      case .zeros(let first, let last): chunks.insertZeros(first..<(last + 1), of: .zeros(Int(clamping: chunkBytes)))
+      case .zeros(let first, let last):
+        chunks.insertZeros(first..<(last + 1), of: .zeros(opened?.opening.chunkBytes ?? 0))
       default: break
       }
     }
-    return (chunks, chunkBytes)
+    return (chunks, opened)
+  }
+
+  private static let recordsAtOnceMax = 1000
+
+  /// Begins a session that holds nothing yet with what is published of its file; nil where it does not.
+  private func takeBase(_ files: SessionFiles, _ session: SessionID) throws(StoreFailure) -> ChunkTable? {
+    let (recorded, facts) = try recordedChunks(files)
+    guard let facts, facts.opening.takesBase == true, recorded.isEmpty else { return nil }
+    beginWriting(files, session)
+    let copied = Result { () throws(StoreFailure) in try copyBase(of: facts, into: files.data) }
+    endWriting(files, session)
+    // What it begins with is a help: what cannot be had of it is sent.
+    guard case .success(let held) = copied, !held.isEmpty else { return nil }
+    // A file may have a hundred thousand chunks.
+    var records: [[UInt8]] = []
+    for (index, chunk) in held.written.sorted() {
+      records.append(JournalRecord.chunk(index: index, chunk).bytes)
+      guard records.count == FileStore.recordsAtOnceMax else { continue }
+      _ = try files.journal.append(records)
+      records.removeAll(keepingCapacity: true)
+    }
+    _ = try files.journal.append(records)
+    try noteWritten(files, session)
+    return held
   }
 
   /// Of chunks that are recorded as zeros, those that are. What is a hole is not read.

@@ -114,7 +114,7 @@ private func requireSound(_ outcome: StepOutcome) {
   switch outcome {
   case .refused(let failure): requireSound(failure)
   case .each(let outcomes): outcomes.forEach { requireSound($0) }
-  case .sessionOpened(let id, let chunkBytes, _, _, _):
+  case .sessionOpened(let id, let chunkBytes, _, _, _, _):
     require(!id.isEmpty && chunkBytes > 0, "a session has a name and chunks")
   case .held(let digests, let chunkBytes, _, _, let tokens, _):
     require(
@@ -229,7 +229,7 @@ let destinationParsers: [FuzzedParser] = [
     var session = SessionIdentity(id: kind.session, nonce: nonce)
     if start == 0 {
       guard exchange.carryOut(.prewarm) != nil, let opened = exchange.carryOut(.openSession(opening)) else { return }
-      if case .sessionOpened(let id, _, _, _, _) = opened { session.id = id }
+      if case .sessionOpened(let id, _, _, _, _, _) = opened { session.id = id }
     }
     var tokens: [String] = []
     for step in steps(in: session, tokens: tokens).dropFirst(start % 9) {

@@ -288,6 +288,7 @@ extension SendOrder {
   var isChunk: Bool { if case .chunk = self { true } else { false } }
   func isChunk(_ index: Int) -> Bool { if case .chunk(_, index, _, _, _) = self { true } else { false } }
   var isCommit: Bool { if case .commit = self { true } else { false } }
+  var isQuerySession: Bool { if case .querySession = self { true } else { false } }
   var isOpenSession: Bool { if case .openSession = self { true } else { false } }
   var isQuery: Bool { if case .querySession = self { true } else { false } }
   var isSecuring: Bool { if case .secureSession = self { true } else { false } }

@@ -17,7 +17,7 @@ import Testing
   }
 
   /// Its first content is delivered, for which the server took so long.
-  private static func delivered(in duration: Duration, close: FileSettings.Close = .local) -> ScheduleHarness {
+  private static func delivered(in duration: Duration, close: FileSettings.Close = .return) -> ScheduleHarness {
     var limits = ScheduleHarness.standardLimits
     limits.rules.defaults.close = close
     var harness = ScheduleHarness(limits: limits)
@@ -94,7 +94,7 @@ import Testing
 
   @Test(.promises("S33c"), arguments: Hurry.allCases)
   func whatIsWaitedFor_goesOutAtOnce(hurry: Hurry) {
-    var harness = Self.delivered(in: .seconds(1), close: hurry == .rule ? .wait : .local)
+    var harness = Self.delivered(in: .seconds(1), close: hurry == .rule ? .wait : .return)
     if hurry == .disk {
       var content = Self.content(2)
       harness.handle(content.opened)
