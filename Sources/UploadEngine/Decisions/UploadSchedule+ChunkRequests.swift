@@ -107,7 +107,8 @@ extension UploadSchedule {
     return transfer.readIndices.count >= max(1, max(limits.bufferBytes, ahead) / chunkBytes)
   }
 
-  mutating func readChunk(of id: FileID, isSmall: Bool, at now: Moment) {
+  /// `isForItself`: no frame is waited for.
+  mutating func readChunk(of id: FileID, isSmall: Bool, isForItself: Bool = false, at now: Moment) {
     guard let entry = files.entry(id), let transfer = entry.file.transfer,
       let index = nextPending(of: entry.file, transfer)
     else { return }
@@ -115,10 +116,12 @@ extension UploadSchedule {
     let byteCount = transfer.plan.byteCount(of: index)
     let bufferByteCount = bufferBytes(for: transfer.plan)
     let chunkEpoch = entry.file.growth.map { $0.epoch(of: index) ?? 0 }
+    let isForFrame = isSmall && !isForItself && waitsForSharedFrame(entry.file, byteCount: byteCount, at: now)
     transfer.set(.reading(read), at: index)
     if isSmall {
       smallBuffersInUse += 1
       smallReads.insert(read)
+      if isForFrame { readsForFrame.insert(read) }
     } else {
       bufferBytes[read] = bufferByteCount
       bufferBytesInUse += bufferByteCount
@@ -134,17 +137,14 @@ extension UploadSchedule {
         ReadOrder(
           id: read, file: id, epoch: chunkEpoch ?? entry.file.snapshot.epoch, isOfGrowingFile: chunkEpoch != nil,
           offset: transfer.plan.offset(of: index),
-          byteCount: byteCount, compression: compression(of: entry.file, at: now, isSmall: isSmall, byteCount),
+          byteCount: byteCount, compression: isForFrame ? .none : compression(of: entry.file, at: now),
           isSmall: isSmall, bufferBytes: bufferByteCount)))
   }
 
   /// How a chunk of a file may travel compressed.
-  private func compression(
-    of file: FileUpload, at now: Moment, isSmall: Bool, _ byteCount: Int
-  ) -> ChunkCompression {
+  func compression(of file: FileUpload, at now: Moment) -> ChunkCompression {
     // What is only compared goes nowhere.
     guard file.progress.delivered == nil else { return .none }
-    guard !isSmall || !waitsForSharedFrame(file, byteCount: byteCount, at: now) else { return .none }
     var compression = compression(of: file, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
     compression.isEarly = file.growth != nil
     return compression
@@ -180,6 +180,7 @@ extension UploadSchedule {
 
   mutating func release(_ read: ReadID) {
     savedBytes.removeValue(forKey: read)
+    readsForFrame.remove(read)
     if smallReads.remove(read) != nil {
       smallBuffersInUse -= 1
     } else {

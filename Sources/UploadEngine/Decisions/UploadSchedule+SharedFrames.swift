@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 
 /// Small files that travel together are compressed together (spec C7): what they have in common, their heads first of all, is sent once.
 extension UploadSchedule {
@@ -12,9 +13,12 @@ extension UploadSchedule {
     private var rest = 0
     private var requestsLeft = 0
 
-    /// Whether the next request is a try.
+    /// The next request is a try.
+    var isDue: Bool { requestsLeft == 0 }
+
+    /// Whether the request that goes out now is a try.
     mutating func isTried() -> Bool {
-      guard requestsLeft > 0 else { return true }
+      guard !isDue else { return true }
       requestsLeft -= 1
       return false
     }
@@ -42,9 +46,31 @@ extension UploadSchedule {
     return mayAll && sharedFrames.isTried()
   }
 
-  /// A file is read as it is, because it is compressed with others when it is sent.
+  /// A file is read as it is, because it will be compressed with others: there are some, and the next request is a try.
   func waitsForSharedFrame(_ file: FileUpload, byteCount: Int, at now: Moment) -> Bool {
-    byteCount <= UploadConstants.sharedFrameFileBytes && filesPerRequest > 1 && mayShareFrame(file, at: now)
+    let hasCompany = smallBuffersInUse > 0 || smallRequests > 0
+    return byteCount <= UploadConstants.sharedFrameFileBytes && filesPerRequest > 1 && hasCompany && !file.goesAlone
+      && sharedFrames.isDue && mayShareFrame(file, at: now)
+  }
+
+  /// Those of a request without a frame that go as they are. The others come back when they have been read once more.
+  mutating func withoutThoseReadForThemselves(_ turns: [WholeFileTurn], at now: Moment) -> [WholeFileTurn] {
+    var ready: [WholeFileTurn] = []
+    for turn in turns where !readForItself(turn, at: now) { ready.append(turn) }
+    return ready
+  }
+
+  /// A file was read as it is for a frame, and there is none: it is read once more, to be compressed for itself. A trial is not held up
+  /// for that. False when it goes as it is.
+  private mutating func readForItself(_ turn: WholeFileTurn, at now: Moment) -> Bool {
+    guard gate == .open, !memory.readsPlainly, let read = turn.read, readsForFrame.contains(read),
+      let entry = files.entry(turn.id), let transfer = entry.file.transfer,
+      transfer.plan.byteCount(of: 0) >= ChunkCompressor.chunkBytesMin, compression(of: entry.file, at: now).isPossible
+    else { return false }
+    transfer.set(.pending, at: 0)
+    release(read)
+    readChunk(of: turn.id, isSmall: true, isForItself: true, at: now)
+    return true
   }
 
   private func mayShareFrame(_ file: FileUpload, at now: Moment) -> Bool {

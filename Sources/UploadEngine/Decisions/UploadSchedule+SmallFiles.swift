@@ -49,8 +49,10 @@ extension UploadSchedule {
       let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1, at: now)
       // Those that are passed over for now have their turn right after that.
       if !turns.isEmpty || !isProbingWithUntried { smallReadySince = smallReady.isEmpty ? nil : now.monotonic }
-      guard !turns.isEmpty else { return }
-      sendWholeFiles(turns, at: now)
+      let sharesFrame = shareFrame(turns, at: now)
+      let ready = sharesFrame ? turns : withoutThoseReadForThemselves(turns, at: now)
+      guard !ready.isEmpty else { return }
+      sendWholeFiles(ready, sharesFrame: sharesFrame, at: now)
     }
   }
 
@@ -135,11 +137,10 @@ extension UploadSchedule {
   }
 
   /// One request for one file or several.
-  mutating func sendWholeFiles(_ turns: [WholeFileTurn], at now: Moment) {
+  mutating func sendWholeFiles(_ turns: [WholeFileTurn], sharesFrame: Bool = false, at now: Moment) {
     var orders: [WholeFileOrder] = []
     var byteCount: UInt64 = 0
     var opensConnection = false
-    let sharesFrame = shareFrame(turns, at: now)
     for turn in turns {
       if files.entry(turn.id)?.file.session?.lostPaths.contains(turn.path) ?? true, let file = files[turn.id] {
         // The session is never opened: only its nonce is used, so that every try carries the same idempotency key. Where another

@@ -267,6 +267,8 @@ public struct UploadSchedule: Sendable {
   var reads: LookupTable<ReadID, (file: FileID, index: Int, isOfGrowingFile: Bool)> = [:]
   /// Reads that hold a small buffer.
   var smallReads: LookupSet<ReadID> = []
+  /// Those of them whose bytes are as they are because a frame is to shorten them.
+  var readsForFrame: LookupSet<ReadID> = []
   /// Chunks and whole files in flight.
   var chunkRequests = 0
   /// Requests with small files in flight.

@@ -48,6 +48,19 @@ import Testing
     return []
   }
 
+  private func travelling(_ harness: ScheduleHarness) -> [SendOrder] {
+    harness.sent.map(\.order).filter(\.carriesChunk)
+  }
+
+  /// The one that goes alone has arrived.
+  private func answerWholeFile(_ harness: inout ScheduleHarness) {
+    guard let order = travelling(harness).first(where: \.isWholeFile) else {
+      Issue.record("none travels alone")
+      return
+    }
+    harness.answer(ScheduleHarness.success(of: order)) { $0 == order }
+  }
+
   private func answerBundle(_ frame: SharedFrame?, _ outcome: StepOutcome? = nil, _ harness: inout ScheduleHarness) {
     guard let index = harness.sent.firstIndex(where: { if case .bundle = $0.order { true } else { false } }) else {
       Issue.record("no request with several files")
@@ -66,7 +79,8 @@ import Testing
   @Test func filesThatTravelTogether_areCompressedTogether_andReadAsTheyAre() throws {
     var harness = try harness(.zstd)
     for file in files(1...9) { harness.write(file) }
-    #expect(harness.reads.count == 9 && harness.reads.allSatisfy { !$0.mayCompress })
+    #expect(harness.reads.count == 9 && harness.reads[0].compression.zstd, "of the first no other was known")
+    #expect(harness.reads.dropFirst().allSatisfy { !$0.mayCompress })
     let members = sendTogether(files(11...19), &harness)
     #expect(members.count > 1 && members.allSatisfy(\.sharesFrame))
   }
@@ -87,6 +101,64 @@ import Testing
       return
     }
     #expect(!whole.sharesFrame)
+  }
+
+  /// Regression: it went as it is, since others might have come.
+  @Test func oneFileAlone_isCompressedForItself() throws {
+    var harness = try harness(.zstd)
+    harness.write(files(1...1, size: 5000)[0])
+    #expect(harness.reads.count == 1 && harness.reads[0].compression.zstd)
+    harness.succeed()
+    #expect(harness.state(files(1...1)[0].id) == .complete)
+  }
+
+  /// Regression: a file that waited behind another one went as it is when no third one came.
+  @Test func fileThatWaitedForOthersInVain_isReadOnceMore_andCompressedForItself() throws {
+    var harness = try harness(.zstd)
+    let pair = files(1...2, size: 5000)
+    harness.write(pair[0])
+    harness.answerReads()
+    harness.write(pair[1])
+    #expect(harness.reads.count == 1 && !harness.reads[0].mayCompress)
+    harness.answerReads()
+    #expect(harness.reads.isEmpty && travelling(harness).count == 1, "it waits for others")
+    answerWholeFile(&harness)
+    #expect(travelling(harness).isEmpty)
+    #expect(harness.reads.map(\.file) == [pair[1].id] && harness.reads.allSatisfy { $0.compression.zstd })
+    harness.answerReads()
+    #expect(harness.reads.isEmpty && travelling(harness).count == 1, "once is enough")
+    harness.succeed()
+    #expect(pair.allSatisfy { harness.state($0.id) == .complete })
+  }
+
+  /// Regression: the others of a request in which one must not be compressed went as they are.
+  @Test func besideAFileThatIsNotToBeCompressed_theOthersAreCompressedForThemselves() throws {
+    var harness = try harness(.zstd, rule: "*.jpg compress=off")
+    for file in files(1...9, size: 5000) + files(10...10, size: 5000, "jpg") { harness.write(file) }
+    harness.answerReads()
+    answerWholeFile(&harness)
+    #expect(harness.reads.count == 8 && harness.reads.allSatisfy { $0.compression.zstd })
+    #expect(travelling(harness).map(\.isWholeFile) == [true], "the one that goes as it is does not wait")
+    harness.answerReads()
+    #expect(harness.reads.isEmpty)
+    harness.succeed()
+    #expect(files(1...10).allSatisfy { harness.state($0.id) == .complete })
+  }
+
+  /// Regression: while no frame was tried, files went as they are.
+  @Test func whileNoFrameIsTried_filesAreCompressedForThemselves() throws {
+    var harness = try harness(.zstd)
+    _ = sendTogether(files(1...4, size: 5000), &harness)
+    for file in files(11...13, size: 5000) { harness.write(file) }
+    #expect(harness.reads.count == 3 && harness.reads.allSatisfy { !$0.mayCompress }, "the next one may be a frame")
+    harness.answerReads()
+    answerBundle(SharedFrame(plainBytes: 15_000, sentBytes: 15_000), nil, &harness)
+    #expect(harness.reads.count == 3 && harness.reads.allSatisfy { $0.compression.zstd }, "it is none")
+    harness.schedule.sharedFrames.tried(SharedFrame(plainBytes: 15_000, sentBytes: 15_000))
+    for file in files(21...23, size: 5000) { harness.write(file) }
+    #expect(harness.reads.count == 6 && harness.reads.allSatisfy { $0.compression.zstd })
+    harness.succeed()
+    #expect((files(1...4) + files(11...13) + files(21...23)).allSatisfy { harness.state($0.id) == .complete })
   }
 
   @Test(.promises("P118"), arguments: [FileSettings.Compress.off, .lz4, .auto])
