@@ -85,29 +85,40 @@ struct ChunkCompressor {
     guard job.compression.isWorthALook(at: max(fileBytes, UInt64(plain.count)), costs: costs), prepareZstandard() else {
       return before?.latest
     }
+    let samples = Self.samples(of: plain)
     let start = monotonicNanoseconds()
-    let known = look(at: Self.sample(of: plain))
-    costs.measuredLook(seconds: Self.seconds(since: start))
+    let known = look(at: samples)
+    costs.measuredLook(seconds: Self.seconds(since: start) / Double(samples.count))
     memory.looked(at: job.file, plain.count, known)
     return known
   }
 
   /// Tries the filters that are likely to suit, and each method behind the best one.
-  private mutating func look(at sample: UnsafeRawBufferPointer) -> CompressionMemory.Known {
+  private mutating func look(at samples: [UnsafeRawBufferPointer]) -> CompressionMemory.Known {
     var known = CompressionMemory.Known(filter: .none, shares: .nothing)
-    for filter in FilterChoice.candidates(for: sample) {
-      let share = share(of: sample, .zstdQuick, filter)
+    for filter in FilterChoice.candidates(for: samples) {
+      let share = share(of: samples, .zstdQuick, filter)
       if share < known.shares[.zstdQuick] {
         known.shares[.zstdQuick] = share
         known.filter = filter
       }
     }
-    known.shares[.lz4] = share(of: sample, .lz4, .none)
+    known.shares[.lz4] = share(of: samples, .lz4, .none)
     // What gains nothing at once gains nothing for more.
     if known.shares.isWorthwhile(.zstdQuick) {
-      known.shares[.zstdThorough] = share(of: sample, .zstdThorough, known.filter)
+      known.shares[.zstdThorough] = share(of: samples, .zstdThorough, known.filter)
     }
     return known
+  }
+
+  /// The part that is left of all of them; the last one may be shorter than the others.
+  private mutating func share(
+    of samples: [UnsafeRawBufferPointer], _ method: CompressionMethod, _ filter: RecordFilter
+  ) -> Double {
+    let plainBytes = samples.reduce(0) { $0 + $1.count }
+    var left = 0.0
+    for sample in samples { left += Double(sample.count) * share(of: sample, method, filter) }
+    return plainBytes > 0 ? left / Double(plainBytes) : 1
   }
 
   /// The part of a sample that is left of it.
@@ -127,12 +138,15 @@ struct ChunkCompressor {
     return Double(left ?? sample.count) / Double(sample.count)
   }
 
-  /// From the middle, where no header misleads, and where words of the chunk begin.
-  private static func sample(of plain: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+  /// One from the middle of each stride, where no header misleads, and where words of the chunk begin. At least one.
+  private static func samples(of plain: UnsafeRawBufferPointer) -> [UnsafeRawBufferPointer] {
     let longest = RecordFilter.wordLengths.last ?? 1
-    let middle = plain.count <= UploadConstants.compressionSampleBytes ? 0 : plain.count / 2 / longest * longest
-    let end = min(plain.count, middle + UploadConstants.compressionSampleBytes)
-    return UnsafeRawBufferPointer(rebasing: plain[middle..<end])
+    guard plain.count > UploadConstants.compressionSampleBytes else { return [plain] }
+    return stride(from: 0, to: plain.count, by: UploadConstants.compressionSampleStride).map { start in
+      let middle = start + min(UploadConstants.compressionSampleStride, plain.count - start) / 2 / longest * longest
+      let end = min(plain.count, middle + UploadConstants.compressionSampleBytes)
+      return UnsafeRawBufferPointer(rebasing: plain[middle..<end])
+    }
   }
 
   private mutating func prepareZstandard() -> Bool {

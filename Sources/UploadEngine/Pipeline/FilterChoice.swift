@@ -9,8 +9,19 @@ enum FilterChoice {
   /// A longer stride has to be alike in more bytes by this part of them than a shorter one: its multiples are as alike.
   private static let strideAdvantage = 200
 
-  /// No filter, and those whose strides have the most bytes that are nearly the same as their like in the record before.
-  static func candidates(for sample: UnsafeRawBufferPointer) -> [RecordFilter] {
+  /// Those that may suit one of the samples.
+  static func candidates(for samples: [UnsafeRawBufferPointer]) -> [RecordFilter] {
+    var filters: [RecordFilter] = []
+    for sample in samples {
+      for filter in candidates(for: sample) where !filters.contains(filter) { filters.append(filter) }
+    }
+    return filters
+  }
+
+  /// No filter, and those whose strides have the most bytes that are nearly the same as their like in the record before. Of the words that
+  /// make up a record only the longest are tried: the same with shorter ones (stereo as two words of 16 bits) is at most a fiftieth
+  /// shorter, and words that do not divide the record leave more than single bytes (three floats and a colour, 15 bytes).
+  private static func candidates(for sample: UnsafeRawBufferPointer) -> [RecordFilter] {
     var filters = [RecordFilter.none]
     for stride in likelyStrides(of: UnsafeRawBufferPointer(rebasing: sample.prefix(lookBytes))) {
       let words = RecordFilter.wordLengths.filter { $0 > 1 && stride.isMultiple(of: $0) }

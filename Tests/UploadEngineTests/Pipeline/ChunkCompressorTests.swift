@@ -25,7 +25,8 @@ import Testing
     _ bytes: [UInt8], compression: ChunkCompression = ChunkCompression(lz4: true), isBuffered: Bool = true
   ) throws -> ReadChunk {
     let spool = try SpoolFileFake(bytes)
-    let pool = ChunkBufferPool(capacity: 1, bufferBytes: Self.chunkBytes, counters: counters)
+    let bufferBytes = max(Self.chunkBytes, bytes.count)
+    let pool = ChunkBufferPool(capacity: 1, bufferBytes: bufferBytes, counters: counters)
     var reader = ChunkReader(
       contents: spool, io: HybridIOEngine(contents: spool, method: .plain, counters: counters), counters: counters)
     let result = reader.read(
@@ -142,6 +143,91 @@ import Testing
     let chunk = try read(bytes, compression: Self.zstd)
     #expect(try expectFrame(chunk, bytes).stride.isMultiple(of: 12))
     #expect(try #require(chunk.buffer).bytes.count < bytes.count * 7 / 10)
+  }
+
+  /// Captures whose records are alike from one to the next.
+  enum Records: CaseIterable {
+    case mono, stereo, fourChannels, depths, colouredPoints
+
+    /// What shortens them most; of floats alike in sign and exponent differences hardly gain.
+    var filter: (stride: Int, difference: Int?) {
+      switch self {
+      case .mono: (2, 2)
+      case .stereo: (4, 4)
+      case .fourChannels: (8, 8)
+      case .depths: (4, nil)
+      case .colouredPoints: (15, 1)
+      }
+    }
+
+    private static func triangle(_ time: Int, _ period: Int, _ height: Int) -> Int {
+      abs(time % period - period / 2) * height * 2 / period
+    }
+
+    private static func bytes<Number: FixedWidthInteger>(of number: Number) -> [UInt8] {
+      withUnsafeBytes(of: number.littleEndian) { Array($0) }
+    }
+
+    private static func audio(_ channels: Int, _ time: Int, _ random: inout SplitMix) -> [UInt8] {
+      (0..<channels).flatMap { channel in
+        let wave = triangle(time, 441 + 50 * channel, 18_000) + triangle(time, 97, 3000)
+        return bytes(of: Int16(truncatingIfNeeded: wave + Int(random.next() % 4)))
+      }
+    }
+
+    private static func depth(_ point: Int, _ random: inout SplitMix) -> Float {
+      2 + Float(point % 640) / 5000 + Float(random.next() % 1000) / 200_000
+    }
+
+    private func record(_ number: Int, _ random: inout SplitMix) -> [UInt8] {
+      switch self {
+      case .mono: return Self.audio(1, number, &random)
+      case .stereo: return Self.audio(2, number, &random)
+      case .fourChannels: return Self.audio(4, number, &random)
+      case .depths: return Self.bytes(of: Self.depth(number, &random).bitPattern)
+      case .colouredPoints:
+        let depth = Self.depth(number, &random)
+        let point = [Float(number % 640 - 320) * depth / 500, Float(number / 640 - 240) * depth / 500, depth]
+        let colour = [90, 110, 140].map { shade in
+          UInt8(truncatingIfNeeded: shade + Self.triangle(number, 640, 60) + Int(random.next() % 4))
+        }
+        return point.flatMap { Self.bytes(of: $0.bitPattern) } + colour
+      }
+    }
+
+    func bytes(_ count: Int) -> [UInt8] {
+      var random = SplitMix(seed: 7)
+      var bytes: [UInt8] = []
+      bytes.reserveCapacity(count + 16)
+      var number = 0
+      while bytes.count < count {
+        bytes += record(number, &random)
+        number += 1
+      }
+      return Array(bytes.prefix(count))
+    }
+  }
+
+  @Test(arguments: Records.allCases)
+  func records_areTakenInTheirLength_withDifferencesWhereTheseGain(records: Records) throws {
+    let bytes = records.bytes(256 << 10)
+    let chunk = try read(bytes, compression: Self.zstd)
+    let filter = try expectFrame(chunk, bytes)
+    #expect(filter.stride == records.filter.stride)
+    if let difference = records.filter.difference { #expect(filter.difference == difference) }
+    #expect(try #require(chunk.buffer).bytes.count < bytes.count * 7 / 10)
+  }
+
+  /// Of a long chunk its middle says as little as its head.
+  @Test func chunkOfSeveralStrides_isSampledInEach() throws {
+    let stride = UploadConstants.compressionSampleStride
+    let points = Self.points(1 << 20)
+    var bytes: [UInt8] = []
+    while bytes.count < 2 * stride + (1 << 20) { bytes += points }
+    let middle = bytes.count / 2
+    bytes.replaceSubrange(middle..<(middle + 65_536), with: Self.noise(65_536))
+    let filter = try expectFrame(read(bytes, compression: Self.zstd), bytes)
+    #expect(filter.stride.isMultiple(of: 12))
   }
 
   @Test func headerOfText_doesNotChooseForTheSamplesBehindIt() throws {
