@@ -92,6 +92,11 @@ import Testing
     let onTheWay = try #require(harness.status(id))
     #expect(onTheWay.acknowledgedBytes > 10_000 && onTheWay.encoding == .zstd(.none))
     #expect(onTheWay.savedBytes == onTheWay.acknowledgedBytes / 2)
+    let document = try JSONValue.parse(StatusDocument.render(onTheWay))
+    #expect(document["percent"] == .number(Double(onTheWay.sentBytes) / 1000), "of 100,000")
+    let etaSeconds = try #require(onTheWay.etaSeconds)
+    let expectedSeconds = Double(100_000 - onTheWay.sentBytes) / 1000 * 0.3
+    #expect(abs(etaSeconds - expectedSeconds) < 0.2 * expectedSeconds, "a chunk of 1,000 bytes each 300 ms")
     // A chunk that the server turns out not to hold has saved nothing.
     let transfer = try #require(harness.schedule.files[id]?.transfer)
     let before = transfer.savedBytes
