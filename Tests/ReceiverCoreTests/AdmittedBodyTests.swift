@@ -60,6 +60,31 @@ import Testing
     }
   }
 
+  /// Runs of 128 KiB, of four bytes each: the most that a frame can make of its bytes.
+  private static func runs(_ count: Int) -> [UInt8] {
+    let heads = (0..<count).flatMap { run -> [UInt8] in
+      let head = (128 << 10) << 3 | 1 << 1 | (run == count - 1 ? 1 : 0)
+      return [UInt8(head & 0xFF), UInt8(head >> 8 & 0xFF), UInt8(head >> 16), 9]
+    }
+    // A window of 128 KiB, and no content size.
+    return [0x28, 0xB5, 0x2F, 0xFD, 0, 7 << 3] + heads
+  }
+
+  @Test(.promises("P83", "P116")) func frameThatBecomes30000TimesAsLong_takesTheMemoryOfWhatItAnnounces() throws {
+    let (frame, plainBytes) = (Self.runs(256), 32 << 20)
+    #expect(plainBytes / frame.count > 30_000)
+    let body = try admitted(UInt32(plainBytes), .zstd(.none), contentLength: UInt64(frame.count), sent: frame)
+    #expect(body.memoryBytes == plainBytes + frame.count)
+    #expect(try body.take(frame).plain == [UInt8](repeating: 9, count: plainBytes))
+    // One run more, or less announced for it: nothing is written beyond what was.
+    for (other, announced) in [(Self.runs(257), plainBytes), (frame, 128 << 10), (frame, frame.count)] {
+      let refusal = #expect(throws: Refusal.self) {
+        try admitted(UInt32(announced), .zstd(.none), contentLength: UInt64(other.count)).take(other)
+      }
+      #expect(refusal?.kind == .digestMismatch(field: "X-Chunk-Encoding"))
+    }
+  }
+
   @Test func block_becomesItsPlainBytes() throws {
     let plain = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 / 1000) }
     let block = try compressed(plain)
