@@ -106,9 +106,8 @@ class Program:
         self.process.stdin.flush()
 
     def cpu_seconds(self):
-        """Processor time of all its threads, from /proc/PID/stat (user and system)."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor time of all its threads, also of those that have ended, to the nanosecond."""
+        return time.clock_gettime(processor_clock(self.process.pid))
 
     def memory(self):
         """Resident bytes now, and the most so far."""
@@ -132,6 +131,11 @@ class Program:
         self.process.stdin.close()
         self.process.stdout.close()
         self.log.close()
+
+
+def processor_clock(process_id):
+    """As clock_getcpuclockid(3), which Python lacks. /proc/PID/stat has the same to the hundredth of a second."""
+    return ~process_id << 3 | 2
 
 
 def build(options, products=("uploadfs-mount", "uploadfs-receiver")):
