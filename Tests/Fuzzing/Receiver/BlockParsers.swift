@@ -23,21 +23,28 @@ let blockParsers: [FuzzedParser] = [
   },
   FuzzedParser("Zstandard", bytesMax: 4096) {
     let texts = [[UInt8](repeating: 0, count: 1000), Array("abcabcabcabcabcabcabcabc0123456789".utf8), [1]]
-    // Behind the frame stand the filter and the length that is announced.
+    // Behind the frame stand how many times 64 KiB are announced (none from 8 on), the filter, and the rest of the length.
     var inputs: [[UInt8]] = []
     for plain in texts {
       let size = [UInt8(plain.count >> 8), UInt8(plain.count & 0xff)]
-      inputs.append(framed(plain) + [0, 0] as [UInt8] + size)
-      inputs.append(framed(plain) + [3, 11] as [UInt8] + size)
+      inputs.append(framed(plain) + [8, 0, 0] as [UInt8] + size)
+      inputs.append(framed(plain) + [8, 3, 11] as [UInt8] + size)
     }
-    inputs.append(handmadeFrame + [2, 1, 0, 200] as [UInt8])
-    inputs.append([0x28, 0xB5, 0x2F, 0xFD, 0, 0xFF, 0x23, 0x03, 0, 9, 0, 0, 0, 100])
+    inputs.append(handmadeFrame + [8, 2, 1, 0, 200] as [UInt8])
+    inputs.append([0x28, 0xB5, 0x2F, 0xFD, 0, 0xFF, 0x23, 0x03, 0, 9, 8, 0, 0, 0, 100])
+    // The longest block; three of them are more than a block of the filter.
+    let runs = (0..<3).flatMap { [$0 == 2 ? 0x03 : 0x02, 0, 0x10, 9 + $0] as [UInt8] }
+    let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0, 7 << 3] + runs
+    inputs += [frame + [6, 3, 11, 0, 0] as [UInt8], frame + [6, 1, 0, 0, 0] as [UInt8]]
+    inputs.append(framed([UInt8](repeating: 7, count: 300_000)) + [4, 2, 14, 0x93, 0xE0] as [UInt8])
     return inputs
   } test: { input in
     var input = input
-    let plainBytes = input.choose() | input.choose() << 8
+    let shortBytes = input.choose() | input.choose() << 8
     let stride = input.choose() % 64 + 1
     let filter = RecordFilter(stride: stride, difference: [0, 1, 2, 4, 8][input.choose() % 5]) ?? .none
+    let units = input.choose()
+    let plainBytes = shortBytes | (units < 8 ? units << 16 : 0)
     let frame = GuardedBytes(input.bytes)
     let target = GuardedBytes(count: plainBytes)
     _ = Zstandard.decompress(UnsafeRawBufferPointer(frame.bytes), undoing: filter, into: target.bytes)
