@@ -100,6 +100,9 @@ extension FileReading {
       facts.append(("compressed", "\(plain) to \(sent) (\(Readable.line(compression.encoding)))"))
     }
     facts.append(("acknowledged", Readable.bytes(bytes.acknowledged)))
+    if let atStakeBytes, atStakeBytes > 0 {
+      facts.append(("at stake", "\(Readable.bytes(atStakeBytes)) would go again after a break now"))
+    }
     if let upload {
       let mean = upload.bytesPerSecond.map { ", \(Readable.rate($0)) on average" } ?? ""
       facts.append(("took", Readable.seconds(upload.seconds) + mean))

@@ -98,7 +98,8 @@ struct FileReading: Decodable {
   var percent: Double
   var rateBytesPerSecond: Double
   var etaSeconds: Double?
-  /// Unknown to daemons of earlier versions.
+  /// Unknown to daemons of earlier versions, as what follows.
+  var atStakeBytes: UInt64?
   var upload: Upload?
   var chunks: Chunks
   /// Unknown to daemons of earlier versions.

@@ -41,6 +41,27 @@ extension UploadSchedule {
     return min(file.snapshot.sizeBytes, transfer.doneBytes + underWay)
   }
 
+  /// What of it would go again, at most, if its connections broke or either side ended now (spec E9): all that a request has brought, but
+  /// of a run the chunk alone that has not arrived whole. Where chunks follow one another, the server may keep the beginning of one, of
+  /// which this run of the daemon alone knows how it goes on: an end of the daemon costs the row up to there.
+  func bytesAtStake(of file: FileUpload) -> UInt64 {
+    let sent = sentBytes(of: file)
+    guard !file.isStreamed, let plan = file.transfer?.plan else { return sent }
+    let bytes = requests.values.reduce(UInt64(0)) { sum, underway in
+      guard underway.sentBytes > 0, underway.purpose.onlyFile == file.id else { return sum }
+      let chunks = underway.purpose.chunkIndices
+      var arrived = underway.sentBytes
+      for index in chunks.dropLast() {
+        let whole = UInt64(clamping: plan.byteCount(of: index))
+        guard arrived >= whole else { break }
+        arrived -= whole
+      }
+      let first = chunks.first ?? 0
+      return sum + arrived + plan.offset(of: first) - plan.offset(of: abilities.rows.row(of: first).lowerBound)
+    }
+    return min(sent, bytes)
+  }
+
   /// A chunk was acknowledged that had travelled in this way.
   mutating func noteSaving(_ saving: CompressionSaving, of id: FileID, at index: Int) {
     guard let transfer = files.entry(id)?.file.transfer else { return }

@@ -361,6 +361,7 @@ extension UploadSchedule {
     status.acknowledgedBytes = isDelivered ? size : file.transfer?.doneBytes ?? 0
     if file.isStreamed, !isDelivered, file.publishing != nil { status.acknowledgedBytes = file.progress.streamedBytes }
     status.sentBytes = isDelivered ? size : max(status.acknowledgedBytes, sentBytes(of: file))
+    status.atStakeBytes = isDelivered ? 0 : bytesAtStake(of: file)
     status.savedBytes = isDelivered ? file.progress.savedBytes : savedBytes(of: file)
     status.encoding = file.progress.encoding
     status.bytesPerSecond = isDelivered ? 0 : file.progress.rate.rate(at: now.monotonic)

@@ -82,6 +82,8 @@ public struct FileStatus: Hashable, Sendable {
   public var sentBytes: UInt64 = 0
   /// Of these, what compression has saved, as far as this run of the daemon knows.
   public var savedBytes: UInt64 = 0
+  /// Of the sent bytes, those that would go again if the connections broke, or either side ended, now; at most.
+  public var atStakeBytes: UInt64 = 0
   /// How the latest of them that were compressed have travelled; nil where none were.
   public var encoding: ChunkEncoding?
   /// Bytes to deliver; grows while the file is being written.

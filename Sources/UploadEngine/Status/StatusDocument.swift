@@ -8,7 +8,7 @@ public enum StatusDocument {
   public static let unitBytes = 1024
   static let schemaName = "uploadfs-status-1"
   /// Rises with each member that later versions add; readers ignore what they do not know.
-  static let version = 5
+  static let version = 6
 
   /// Renders a file's status.
   public static func render(_ status: FileStatus) -> [UInt8] {
@@ -90,6 +90,7 @@ public enum StatusDocument {
     json.field("percent", percent(of: status), decimals: 2)
     json.field("rate_bytes_per_second", JSONWriter.rate(status.bytesPerSecond), decimals: 0)
     json.field("eta_seconds", status.etaSeconds.map { max($0, 0) }, decimals: 1)
+    json.field("at_stake_bytes", status.atStakeBytes)
     json.field("upload", upload: status.receipt)
     json.field("chunks") {
       $0.field("total", status.chunks.total)

@@ -54,6 +54,19 @@ import Testing
     #expect(harness.commits.count == 1)
   }
 
+  /// Spec E9, DE60a, DE73: after an end of the daemon a row of which the server kept the beginning of a chunk goes again.
+  @Test(.promises("DE150")) func whatABreakWouldCost_isTheRow() throws {
+    var harness = harness(.one)
+    let file = ImaginaryFile(1, "a.mov", size: 2500)
+    harness.beginSending(file)
+    harness.answerChunk(0, .chunkStoredAs(token: "0"))
+    harness.answerReads()
+    #expect(harness.status(file.id)?.atStakeBytes == 0)
+    let second = try #require(harness.sent.first { $0.order.chunks?.chunks.count == 1 }).id
+    harness.apply { $0.progressed([second: SentBody(bytes: 300, of: 1000)], at: $1) }
+    #expect(harness.status(file.id)?.atStakeBytes == 1300)
+  }
+
   @Test func aChunkThatFails_isSentAgainBeforeTheNext() {
     var harness = harness(.one)
     harness.beginSending(ImaginaryFile(1, "a.mov", size: 2500))

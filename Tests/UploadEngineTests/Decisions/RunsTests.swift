@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -56,6 +57,25 @@ import Testing
     let before = harness.status(file.id)?.bytesPerSecond
     answerRun(&harness, .each(Array(repeating: .chunkStored, count: 4)))
     #expect(before ?? 0 > 0 && harness.status(file.id)?.bytesPerSecond == before)
+  }
+
+  /// Spec E9: of a run the chunk under way, of a request with a single one what has arrived of that.
+  @Test(.promises("DE150")) func whatABreakWouldCost_isTheChunksUnderWay() throws {
+    var harness = sending()
+    harness.answerChunk(0, .chunkStored)
+    #expect(harness.status(file.id)?.atStakeBytes == 0)
+    let run = try #require(harness.sent.first { if case .run = $0.order { true } else { false } }).id
+    for (arrived, lost) in [(UInt64(300), UInt64(300)), (1000, 0), (2700, 700), (3999, 999), (4000, 1000)] {
+      harness.apply { $0.progressed([run: SentBody(bytes: arrived, of: 4000)], at: $1) }
+      #expect(harness.status(file.id)?.atStakeBytes == lost, "\(arrived) of four chunks")
+    }
+    let single = try #require(harness.sent.first { $0.order.chunks?.chunks.count == 1 }).id
+    harness.apply { $0.progressed([single: SentBody(bytes: 800, of: 1000)], at: $1) }
+    #expect(harness.status(file.id)?.atStakeBytes == 1800)
+    answerRun(&harness, .each(Array(repeating: .chunkStored, count: 4)))
+    #expect(harness.status(file.id)?.atStakeBytes == 800)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.atStakeBytes == 0)
   }
 
   @Test func serverThatDoesNotOfferThem_getsChunksOneByOne() {

@@ -93,16 +93,19 @@ import Testing
     #expect(harness.sent.count == 10)
   }
 
-  @Test(.promises("DE80")) func whatTheNetworkTook_isShown() throws {
+  @Test(.promises("DE80", "DE150")) func whatTheNetworkTook_isShown() throws {
     var harness = harness()
     harness.handle(file.settled)
     let request = try #require(streams(harness).first).id
     harness.apply { $0.progressed([request: 400_000], at: $1) }
     #expect(harness.status(file.id)?.acknowledgedBytes == 400_000)
+    // There is one try, and a break costs all of it.
+    #expect(harness.status(file.id)?.atStakeBytes == 400_000)
     harness.apply { $0.progressed([request: Self.large + 500], at: $1) }
     #expect(harness.status(file.id)?.acknowledgedBytes == Self.large - 1)
     harness.answer(StepFailure.connection(.connectionLost)) { $0.isWholeFile }
     #expect(harness.status(file.id)?.acknowledgedBytes == 0)
+    #expect(harness.status(file.id)?.atStakeBytes == 0)
   }
 
   @Test(.promises("DE86")) func aFileAboveTheKnownLimit_isNotSent() {

@@ -142,7 +142,7 @@ import Testing
     let expected = """
       {
         "schema": "uploadfs-status-1",
-        "version": 5,
+        "version": 6,
         "path": "day 1/scan42.mov",
         "other_paths": ["link.mov"],
         "published_name": "scan42.mov",
@@ -154,6 +154,7 @@ import Testing
         "percent": 100.00,
         "rate_bytes_per_second": 0,
         "eta_seconds": null,
+        "at_stake_bytes": 0,
         "upload": {"seconds": 2097152.500, "bytes_per_second": 524288},
         "chunks": {"total": 4, "done": 4, "in_flight": 0, "retried": 0, "reused": 1, "size": 4194304},
         "compression": {"encoding": "zstd;stride=12;difference=4", "plain_bytes": 1099511627776, "sent_bytes": 274877906944, "gain": 0.7500},
