@@ -18,6 +18,7 @@ final class CurlLoop {
   private var idleHandles: [EasyHandle] = []
   private var sessions: TLSSessions?
   private var ages = ConnectionAges()
+  private var connectLimits = ConnectLimits()
   /// What has moved to and from each server, which are few.
   private var pathBytes: [String: Int] = [:]
   private var nextStallCheck = ContinuousClock.now
@@ -81,7 +82,8 @@ final class CurlLoop {
       handle.reset()
       try handle.share(try usableSessions())
       let transfer = try CurlTransfer(
-        waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now)
+        waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
+        connecting: connectLimits
       ) { [inbox] in
         inbox.resume(waiting.id)
       }
@@ -167,6 +169,8 @@ final class CurlLoop {
   private func finish(_ transfer: CurlTransfer, _ result: Result<HTTPResponse, TransportError>) {
     // What a broken connection still held has not moved.
     if case .success = result { countMoved(by: transfer) }
+    // Also where TLS did not end in time: the server is there.
+    connectLimits.noteHandshake(transfer.handshakeTime, with: transfer.origin)
     curl_multi_remove_handle(multi, transfer.handle.pointer)
     transfers[transfer.id] = nil
     // libcurl 8.14 keeps what a failed upload has left in its handle, through curl_easy_reset as well: the next transfer on it

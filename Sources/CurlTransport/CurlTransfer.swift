@@ -13,6 +13,7 @@ final class CurlTransfer {
   private let sharesConnection: Bool
   /// What it goes through; nil where it goes directly.
   private let proxy: String?
+  private let connectLimit: Duration
   private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
   /// What the request owns of its body, copied: the address of an array's bytes is not guaranteed beyond one call.
   private let ownedBytes: UnsafeMutableRawBufferPointer?
@@ -38,12 +39,20 @@ final class CurlTransfer {
   /// The server that it goes to.
   var origin: String { target.origin }
 
+  /// How long the server, or the proxy before it, took to take the connection that was made for it; zero where there was one before, or
+  /// nothing has answered.
+  var handshakeTime: Duration {
+    guard handle.fact(CURLINFO_NUM_CONNECTS) > 0 else { return .zero }
+    return max(.zero, handle.time(CURLINFO_CONNECT_TIME_T) - handle.time(CURLINFO_NAMELOOKUP_TIME_T))
+  }
+
   /// Prepares the request on a fresh or reset handle. `multiplexed` are servers of which it is known that they take several
   /// requests over one connection. `wake` is called on any thread when there is more to be sent, and is
   /// to lead to ``resume()``.
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
-    sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, wake: @escaping @Sendable () -> Void
+    sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, connecting limits: ConnectLimits,
+    wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
@@ -54,6 +63,7 @@ final class CurlTransfer {
     sharesConnection = multiplexed.contains(target.origin)
     proxy = settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
     request = waiting.request
+    connectLimit = limits.limit(waiting.request.limits.connect, for: target.origin)
     onCompletion = waiting.onCompletion
     ownedBytes = Self.copy(of: waiting.request.body)
     stallMeter = StallMeter(waiting.request.limits, bodyByteCount: waiting.request.body.byteCount)
@@ -322,7 +332,7 @@ extension CurlTransfer {
     try handle.setAcknowledgementTimeout(max(UploadConstants.stallDetection, request.limits.stall))
     try handle.set(CURLOPT_UPLOAD_BUFFERSIZE, TransferSettings.uploadBufferBytes)
 
-    try handle.set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds: request.limits.connect)
+    try handle.set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds: connectLimit)
     try handle.set(CURLOPT_TIMEOUT_MS, milliseconds: request.limits.total)
 
     try configureMethodAndBody()

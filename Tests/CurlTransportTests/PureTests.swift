@@ -239,3 +239,41 @@ struct ConnectionAgesTests {
     #expect(ages.reuse(at: start + .seconds(400)) == .none)
   }
 }
+
+@Suite("ConnectLimits")
+struct ConnectLimitsTests {
+  let standard = UploadConstants.connectionTimeout
+
+  private func limit(after handshake: Duration) -> Duration {
+    var limits = ConnectLimits()
+    limits.noteHandshake(handshake, with: "a")
+    return limits.limit(standard, for: "a")
+  }
+
+  /// Regression: 600 ms behind a full queue of two seconds TCP and TLS took 5.2 s, each time, and no connection was ever made.
+  @Test("A server whose handshakes take long has more time for them, within bounds")
+  func follows() {
+    #expect(limit(after: .milliseconds(2600)) == .milliseconds(10_400))
+    #expect(limit(after: .milliseconds(20)) == standard && limit(after: .milliseconds(1250)) == standard)
+    #expect(limit(after: .milliseconds(1300)) == .milliseconds(5200))
+    #expect(limit(after: .seconds(4)) == .seconds(15) && limit(after: .seconds(300)) == .seconds(15))
+  }
+
+  @Test("The latest handshake counts, of each server; a connection that was there before is none")
+  func latest() {
+    var limits = ConnectLimits()
+    #expect(limits.limit(standard, for: "a") == standard)
+    limits.noteHandshake(.seconds(2), with: "a")
+    limits.noteHandshake(.zero, with: "a")
+    #expect(limits.limit(standard, for: "a") == .seconds(8) && limits.limit(standard, for: "b") == standard)
+    limits.noteHandshake(.milliseconds(30), with: "a")
+    #expect(limits.limit(standard, for: "a") == standard)
+  }
+
+  @Test("What a setting gives stays", arguments: [1, 4, 6, 300])
+  func setting(seconds: Int) {
+    var limits = ConnectLimits()
+    limits.noteHandshake(.seconds(3), with: "a")
+    #expect(limits.limit(.seconds(seconds), for: "a") == .seconds(seconds))
+  }
+}
