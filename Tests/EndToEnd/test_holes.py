@@ -6,7 +6,11 @@ import time
 
 import pytest
 
+import metrics
+from form_servers import Form
 from harness import sha256, write_random
+from s3_servers import SMALL_PARTS, Moto, Rclone, credentials
+from tus_servers import TusServer
 
 MIB = 1 << 20
 TB = 1_000_000_000_000
@@ -109,3 +113,40 @@ def test_a_file_that_becomes_sparse_again_is_published_so(mount, receiver):
     mount.wait_all()
     assert sha256(receiver.files / "a.bin") == sha256(mount.root / "a.bin")
     assert allocated(receiver.files / "a.bin") < 8 * MIB
+
+
+@pytest.fixture
+def other(request, folder, new_s3, new_form):
+    """A server of other people: the mount's address and options, and what it has of a name."""
+    if request.param in (Rclone, Moto):
+        server = new_s3(request.param)
+        yield server.url(), SMALL_PARTS, server.object
+    elif request.param is Form:
+        form = new_form(has_password=False)
+        yield form.url(), (), lambda name: (form.files / name).read_bytes()
+    else:
+        server = TusServer("resumable-upload", folder / "uploads").start()
+        yield server.url(), (), server.file
+        left = server.close()
+        assert not left, left
+
+
+@pytest.mark.promises("S62e")
+@pytest.mark.parametrize("other", [Rclone, Moto, TusServer, Form], indirect=True)
+def test_holes_arrive_elsewhere_as_zeros(other, new_mount):
+    """Whole files of nothing else, holes at the beginning, between and at the end, and such that begin in the middle of a part."""
+    address, options, published = other
+    mount = new_mount(None, *options, to=address, environment=credentials())
+    size = 24 * MIB
+    written = {"disk.img": [9 * MIB + 17, 17 * MIB], "whole.img": [], "begins.img": [0], "ends.img": [size - 1000]}
+    for name, places in written.items():
+        write_sparse(mount.root / name, size, places, bytes_each=1000)
+    mount.wait_all()
+    for name in written:
+        # As a program reads it.
+        assert published(name) == (mount.root / name).read_bytes(), name
+        assert mount.status(name)["receipt"]["size"] == size
+    families = metrics.parse((mount.root / ".uploadfs" / "metrics").read_text())
+    read = {by: families["uploadfs_capture_read_bytes_total"][(("by", by),)] for by in ("mapping", "read", "hole")}
+    # Pages with data, and not the holes beside them.
+    assert read["mapping"] + read["read"] < MIB and read["hole"] > 90 * MIB, read
