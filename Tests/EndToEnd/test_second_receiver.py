@@ -59,6 +59,22 @@ def test_what_a_receiver_does_not_announce_is_not_used(new_second, new_mount):
     assert not {"POST files", "POST uploads/chunks", "POST uploads/zeros"} & set(second.kinds), second.kinds
 
 
+def test_runs_are_formed_where_they_are_announced(second, new_mount):
+    """With `--chunk-size` a request carries one chunk; without it, as many as the line takes."""
+    mount = new_mount(None, to=second.url, ca=second.ca, token_file=second.token_file)
+    content = os.urandom(10 << 20)
+    (mount.root / "large.raw").write_bytes(content)
+    with open(mount.root / "growing.mov", "wb", buffering=0) as file:
+        for start in range(0, len(content), 1 << 20):
+            file.write(content[start:start + (1 << 20)])
+    mount.wait_all()
+    assert second.published("large.raw") == second.published("growing.mov") == content
+    assert (second.kinds.get("POST uploads/chunks", 0) > 0) != second.is_plain, second.kinds
+    for name in ("large.raw", "growing.mov"):
+        status = mount.status(name)
+        assert status["chunks"]["retried"] == 0 and status["attempts"] == 0, status
+
+
 def test_names_that_are_no_text_arrive_as_the_page_says(second, second_mount):
     names = [b"\xe9.bin", b"100%.bin", "\u0301 mark.bin".encode(), "caf\u00e9.bin".encode(), b"a\nb.bin", b"x" * 255]
     for name in names:
