@@ -134,7 +134,8 @@ public final class Filesystem: Sendable, FileContents {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
     self.sink = sink
-    openCaptures = OpenCaptures(countMax: configuration.openCapturesMax)
+    openCaptures = OpenCaptures(
+      countMax: configuration.openCapturesMax, reserve: configuration.descriptorsForDelivery)
     self.writeBackErrors = writeBackErrors
     self.isOpenForWriting = isOpenForWriting
     askForQuotas = quotas

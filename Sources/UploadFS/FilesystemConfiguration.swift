@@ -21,6 +21,9 @@ public struct FilesystemConfiguration: Sendable {
   public var giveRoom: @Sendable () -> Bool = { false }
   /// The most captures that are open at once; nil for what this process's limit leaves.
   var openCapturesMax: Int?
+  /// What open captures leave of the descriptors for connections, what is read to be sent, the state, the log, and what is opened for a
+  /// moment.
+  public var descriptorsForDelivery = 96
   /// Threads that answer what the disk of the spool can hold up; two more answer the rest.
   public var threadCount = 6
   /// The identities of files that an earlier run knew, by the spool file's inode number.

@@ -33,8 +33,8 @@ struct MountCommand: ParsableCommand {
       OpenFileLimit.raise()
       forbidCoreDumps()
       uploadfs_end_on_faults()
-      try MachineShares.requireThreads()
       let configuration = try settings.configuration(environment: ProcessInfo.processInfo.environment)
+      try MachineShares.requireThreads(MachineNeeds(configuration))
       return try MountSession(configuration, mountPoint: mountPoint).run()
     }
   }

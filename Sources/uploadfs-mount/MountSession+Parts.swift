@@ -246,6 +246,7 @@ extension MountSession {
     settings.fileBytesMax = configuration.fileBytesMax
     settings.rules = configuration.rules
     settings.threadCount = configuration.threadCount
+    settings.descriptorsForDelivery = MachineNeeds(configuration).descriptorsForDelivery
     settings.passthrough = configuration.passthrough
     settings.knownIdentities = knownIdentities
     settings.knownCaptures = knownCaptures

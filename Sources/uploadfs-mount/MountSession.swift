@@ -30,7 +30,7 @@ final class MountSession: Sendable {
     self.mountPoint = mountPoint
     let logger = Self.logger(configuration.logLevel)
     self.logger = logger
-    MachineShares.say(logger)
+    MachineShares.say(MachineNeeds(configuration), logger)
     let destinations =
       [try DestinationParts(.main, configuration, logger: logger)]
       + (try configuration.further.map { try DestinationParts($0.name, $0.configuration, logger: logger) })

@@ -8,6 +8,8 @@ import UploadReceiver
 /// Turns the command line into a configuration: reads the files that it names.
 struct Startup {
   private static let fileBytesMax = 1 << 20
+  /// What the program has by itself when it looks at the memory.
+  private static let memoryTaken: UInt64 = 12 << 20
 
   var command: Serve
   var logger: Logger
@@ -119,10 +121,8 @@ struct Startup {
     let bytes = BodyMemory.bytes(of: available, largestBody: largestBody)
     guard let available, bytes < BodyMemory.most else { return bytes }
     logger.notice("request bodies have at most \(bytes >> 20) MiB of memory: \(available >> 20) MiB are available")
-    if available / 2 < UInt64(largestBody) {
-      logger.warning(
-        "\(available >> 20) MiB of memory are available; for the largest chunks \(2 * largestBody >> 20) MiB are needed (MemoryMax=, or the machine's)"
-      )
+    if let lack = BodyMemory.lack(of: available, takenBytes: Startup.memoryTaken, largestBody: largestBody) {
+      logger.warning("\(lack)")
     }
     return bytes
   }

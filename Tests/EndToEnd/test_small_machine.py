@@ -4,6 +4,7 @@
     … --seed N      plays one round again
 """
 
+import os
 import random
 import resource
 import socket
@@ -150,18 +151,30 @@ def test_open_files_that_do_nothing_cost_nothing(new_mount, receiver):
 
 
 @needs("control-groups")
-def test_too_little_memory_is_said_at_the_start(group, new_mount, receiver):
-    mount = new_mount(receiver, prefix=group(memory=32 << 20).prefix)
-    assert "a mount needs 48 MiB" in mount.program.log
+@pytest.mark.parametrize("mebibytes, chunk, words", [(32, "4MiB", "needs 48 MiB"), (96, "32MiB", "needs 128 MiB"), (128, "32MiB", None)])
+def test_too_little_memory_is_said_at_the_start(group, new_mount, receiver, mebibytes, chunk, words):
+    mount = new_mount(receiver, "--chunk-size", chunk, prefix=group(memory=mebibytes << 20).prefix)
+    log = mount.program.log
+    assert "a mount with these settings " + words in log if words else "of memory are available" not in log
+
+
+@needs("control-groups")
+@pytest.mark.parametrize("mebibytes, words", [
+    (32, "needs 48 MiB, and 128 MiB for chunks of 32 MiB"), (96, "needs 128 MiB for chunks of 32 MiB"), (128, None)])
+def test_too_little_memory_of_a_receiver_is_said_at_the_start(group, new_receiver, mebibytes, words):
+    """Regression (MC7): 64 MiB were said to be enough."""
+    log = new_receiver(prefix=group(memory=mebibytes << 20).prefix).program.log
+    assert "a receiver " + words in log if words else "a receiver needs" not in log
 
 
 @needs("control-groups")
 @pytest.mark.parametrize("program", ["mount", "receiver"])
 def test_too_few_threads_are_said_at_the_start(group, new_mount, receiver, folder, program):
-    """Regression (MC15): both ended with SIGILL, some of them in the middle of a recording."""
+    """Regression (MC15): both ended with SIGILL, some of them in the middle of a recording; and the number did not depend on `--threads`."""
     prefix = group(threads=16).prefix
     if program == "mount":
-        code, words = new_mount(receiver, start=False, prefix=prefix).start_and_fail()
+        code, words = new_mount(receiver, "--threads", "20", start=False, prefix=prefix).start_and_fail()
+        assert f"it needs {22 + 20 + os.cpu_count()}" in words
     else:
         few = Receiver(folder / "few", prefix=prefix)
         with pytest.raises(AssertionError):

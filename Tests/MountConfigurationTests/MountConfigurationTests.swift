@@ -573,6 +573,55 @@ private func refusal(
   }
 }
 
+/// What is said at the start where the machine has less. That so much is enough: Tests/EndToEnd/test_small_machine.py.
+@Suite struct MachineNeedsTests {
+  private func needs(_ flags: [Setting: String] = [:]) throws -> MachineNeeds {
+    MachineNeeds(try configuration(flags: least.merging(flags) { $1 }))
+  }
+
+  @Test(
+    "Regression (MC7): 48 MiB were said to be enough for chunks of 32 MiB as well",
+    arguments: [("256KiB", 48), ("12MiB", 48), ("16MiB", 64), ("32MiB", 128)] as [(String, UInt64)])
+  func memory_isThatOfTheChunks(chunkSize: String, mebibytes: UInt64) throws {
+    #expect(try needs([.chunkSize: chunkSize]).memoryBytes == mebibytes << 20)
+    #expect(try needs([:]).memoryBytes == 48 << 20)
+  }
+
+  @Test("Regression (MC15): 28 threads were said to be enough, however many `--threads` were asked for")
+  func threads_areThoseOfTheSettings() throws {
+    #expect(try needs().threads == 28)
+    #expect(try needs([.threads: "1"]).threads == 23)
+    #expect(try needs([.threads: "64"]).threads == 86)
+  }
+
+  @Test func furtherDestinations_needMoreOfEach() throws {
+    let one = try needs()
+    let further = "archive to=https://c.example.org chunk-size=32MiB; cold to=https://d.example.org"
+    let three = try needs([.destination: further])
+    #expect(three.threads == one.threads + 18)
+    #expect(three.memoryBytes == (128 + 2 * 32) << 20)
+    #expect(three.descriptors == 128 && three.descriptorsBesideCaptures == 224 && three.descriptorsForDelivery == 160)
+  }
+
+  @Test func tooLittle_isSaidWithWhatIsNeeded() throws {
+    let needs = try needs()
+    #expect(needs.lack(ofDescriptors: 160) == nil && needs.lack(ofDescriptors: .max) == nil)
+    #expect(
+      needs.lack(ofDescriptors: 100)
+        == "this process may have 100 files open; it needs 160 to deliver beside many open captures (ulimit -Hn, LimitNOFILE=)"
+    )
+    #expect(
+      needs.lack(ofDescriptors: 63)
+        == "this process may have 63 files open; a mount with these settings needs 64, and 160 to deliver beside many open captures (ulimit -Hn, LimitNOFILE=)"
+    )
+    #expect(needs.lack(ofMemory: .max, takenBytes: 12 << 20) == nil)
+    #expect(needs.lack(ofMemory: 36 << 20, takenBytes: 12 << 20) == nil)
+    #expect(
+      needs.lack(ofMemory: 20 << 20, takenBytes: 12 << 20)
+        == "20 MiB of memory are available; a mount with these settings needs 48 MiB (MemoryMax=, or the machine's)")
+  }
+}
+
 /// docs/configuration.md is what users configure by: it names everything there is, and nothing else.
 @Suite struct ConfigurationDocumentTests {
   @Test func table_namesEverySettingInAllItsSpellings() throws {
@@ -590,6 +639,21 @@ private func refusal(
     let rows = try document().split(separator: "\n").map(String.init)
     for setting in ExpertSetting.allCases {
       let begin = "| `\(setting.rawValue)` | `\(setting.standardText)` |"
+      #expect(rows.contains { $0.hasPrefix(begin) }, "\(begin)")
+    }
+  }
+
+  @Test func tableOfWhatAMountNeeds_hasTheNumbersThatAreSaid() throws {
+    let one = MachineNeeds(try configuration(flags: least))
+    let noThreads = one.threads - 6
+    let two = MachineNeeds(
+      try configuration(flags: least.merging([.destination: "archive to=https://c.example.org"]) { $1 }))
+    let rows = try document().split(separator: "\n").map(String.init)
+    for begin in [
+      "| memory (`MemoryMax=`, a control group, or what the machine has left) | \(one.memoryBytes >> 20) MiB, or four times the chunk size where that is more; \((two.memoryBytes - one.memoryBytes) >> 20) MiB for each further destination |",
+      "| open files (`ulimit -Hn`, `LimitNOFILE=`) | \(one.descriptors); \(one.descriptorsBesideCaptures) to deliver beside many open captures; \(two.descriptors - one.descriptors) for each further destination |",
+      "| threads (`TasksMax=`, `pids.max`) | \(noThreads), 1 for each of `--threads` (6), \(MachineNeeds.threadsPerProcessor) for each processor, and \(two.threads - one.threads) for each further destination |",
+    ] {
       #expect(rows.contains { $0.hasPrefix(begin) }, "\(begin)")
     }
   }

@@ -44,12 +44,12 @@ struct NamesAndBytesTests {
   }
 
   @Test(.promises("S29e")) func shareOfOpenCaptures_leavesRoomForDelivering() {
-    for limit in [128, 256, 1024, 4096, 524_288] {
-      let countMax = OpenCaptures.countMax(of: limit)
-      #expect(countMax + limit / 4 + OpenCaptures.reserve <= limit || countMax == 16)
+    for (limit, reserve) in [(128, 96), (256, 96), (256, 192), (1024, 96), (4096, 128), (524_288, 96)] {
+      let countMax = OpenCaptures.countMax(of: limit, reserve: reserve)
+      #expect(countMax + limit / 4 + reserve <= limit || countMax == 16)
       #expect(countMax >= 16)
     }
-    #expect(OpenCaptures.countMax(of: 256) == 96 && OpenCaptures.countMax(of: 1024) == 672)
+    #expect(OpenCaptures.countMax(of: 256, reserve: 96) == 96 && OpenCaptures.countMax(of: 1024, reserve: 96) == 672)
   }
 
   @Test func createOpensWhatIsThereUnlessItMustBeNew() throws {

@@ -23,6 +23,23 @@ import Testing
     }
   }
 
+  @Test("Regression (MC7): 64 MiB were said to be enough for the largest chunks, of which a receiver needs 128 MiB")
+  func tooLittleMemory_isSaidWithWhatIsNeeded() {
+    let mebibyte: UInt64 = 1 << 20
+    func lack(_ available: UInt64) -> String? {
+      BodyMemory.lack(of: available, takenBytes: 12 * mebibyte, largestBody: 32 << 20)
+    }
+    #expect(lack(.max) == nil && lack(116 * mebibyte) == nil)
+    #expect(
+      lack(84 * mebibyte)
+        == "84 MiB of memory are available; a receiver needs 128 MiB for chunks of 32 MiB (MemoryMax=, or the machine's)"
+    )
+    #expect(
+      lack(20 * mebibyte)
+        == "20 MiB of memory are available; a receiver needs 48 MiB, and 128 MiB for chunks of 32 MiB (MemoryMax=, or the machine's)"
+    )
+  }
+
   @Test(
     "Regression (RN2): bodies of one token that stand still do not lock another token out", .promises("P104", "SE10"))
   func silentBodies_giveWayToAnotherToken() async throws {

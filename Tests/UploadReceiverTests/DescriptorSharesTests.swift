@@ -21,6 +21,23 @@ import Testing
     }
   }
 
+  @Test("Regression (MC6): 64 descriptors, which are enough for one mount, were called too few, with another number")
+  func numberThatIsSaid_isEnoughForItsMounts() {
+    let needed = DescriptorShares.needed
+    let perMount = 12
+    for (mounts, limit) in [
+      (1, needed.oneMount), (2, needed.twoMounts), (3, needed.twoMounts + needed.furtherMount),
+      (10, needed.twoMounts + 8 * needed.furtherMount),
+    ] {
+      #expect(DescriptorShares(limit: limit).connections >= mounts * perMount)
+    }
+    #expect(DescriptorShares.lack(of: 128) == nil)
+    #expect(
+      DescriptorShares.lack(of: 96)
+        == "this process may have 96 files open, and takes 18 connections; for one mount it needs 64, for two 128, and 32 for each further one (ulimit -Hn, LimitNOFILE=)"
+    )
+  }
+
   @Test func manyDescriptors_areNotAllUsed() {
     let shares = DescriptorShares(limit: .max)
     #expect(shares.connections == 4096 && shares.sessions == 256 && shares.publications == 128)

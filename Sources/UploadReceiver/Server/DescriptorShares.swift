@@ -5,8 +5,8 @@ import Glibc
 struct DescriptorShares: Hashable, Sendable {
   /// For event loops, the state, the log, publications and whatever else is opened for a moment.
   static let reserve = 48
-  /// With fewer there is too little for everything at once.
-  static let least = 128
+  /// What a receiver needs, as measured (docs/configuration.md): for one mount, for two, and for each further one.
+  static let needed = (oneMount: 64, twoMounts: 128, furtherMount: 32)
   /// Of an upload: its data, its journal, and the file that it becomes.
   static let perSession = 3
   /// Of a file that is published with others: itself, and its folder with those above it.
@@ -33,5 +33,13 @@ struct DescriptorShares: Hashable, Sendable {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
     return Int(clamping: limit.rlim_cur)
+  }
+
+  /// What is wrong where a process may have so many; nil where they are enough for two mounts.
+  static func lack(of limit: Int) -> String? {
+    guard limit < needed.twoMounts else { return nil }
+    let connections = DescriptorShares(limit: limit).connections
+    return
+      "this process may have \(limit) files open, and takes \(connections) connections; for one mount it needs \(needed.oneMount), for two \(needed.twoMounts), and \(needed.furtherMount) for each further one (ulimit -Hn, LimitNOFILE=)"
   }
 }

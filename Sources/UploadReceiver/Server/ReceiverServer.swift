@@ -116,11 +116,7 @@ public final class ReceiverServer: Sendable {
     } catch {
       throw .root("\(configuration.root)/.uploads: \(error.words)")
     }
-    if DescriptorShares.limit < DescriptorShares.least {
-      logger.warning(
-        "this process may have \(DescriptorShares.limit) files open, for \(ReceiverServer.connectionsMax) connections; it needs \(DescriptorShares.least) (ulimit -Hn, LimitNOFILE=)"
-      )
-    }
+    if let lack = DescriptorShares.lack(of: DescriptorShares.limit) { logger.warning("\(lack)") }
     budget = ByteBudget(bytes: configuration.bodyMemoryBytes, clock: clock)
     let statistics = ReceiverStatistics(clock: clock)
     responder = Mutex(
