@@ -10,8 +10,8 @@ public struct EngineConfiguration: Sendable {
   public var priority = UploadPriority.low
   /// How they read.
   public var reading = ReadingMethod.plain
-  /// No other destination reads the same files: pages of large ones are of no use once they are delivered.
-  public var readsAlone = true
+  /// The engines of this process, one for each destination. They share its memory, and read the same files.
+  public var enginesOfProcess = 1
   /// Tells how much memory is left, about once a second; nil asks the machine and the control groups.
   public var availableMemory: (@Sendable () -> UInt64?)?
   /// The destination is asked at the start whether it takes the credentials.

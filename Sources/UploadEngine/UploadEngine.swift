@@ -193,9 +193,13 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       preconditionFailure("attach(contents:) comes before start()")
     }
     let pressure = MemoryPressure()
-    let availableMemory = configuration.availableMemory ?? { pressure.availableBytes() }
+    let allMemory = configuration.availableMemory ?? { pressure.availableBytes() }
+    // Engines that each took all that is left would take it several times.
+    let engineCount = configuration.enginesOfProcess
+    let availableMemory = { @Sendable in allMemory().map { $0 / UInt64(max(1, engineCount)) } }
+    // Where no other engine reads the same files, pages of large ones are of no use once they are delivered.
     let io = HybridIOEngine(
-      contents: contents, method: configuration.reading, counters: counters, isAlone: configuration.readsAlone)
+      contents: contents, method: configuration.reading, counters: counters, isAlone: engineCount == 1)
     // Before anything is read: a start that takes as much as the one before, which was killed for it, ends as that did.
     let budget = MemoryBudget.smallest.next(
       availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)

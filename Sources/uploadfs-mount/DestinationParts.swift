@@ -32,12 +32,13 @@ struct DestinationParts: Sendable {
 
   /// The engine that delivers there, over what earlier runs left in its place. `rules` are the mount's, for all destinations.
   func engine(
-    rules: FileRules, isAlone: Bool, state: SpoolState, statusTree: StatusTree, logger: Logger
+    rules: FileRules, destinationCount: Int, state: SpoolState, statusTree: StatusTree, logger: Logger
   ) throws(StorageError) -> UploadEngine {
+    let isAlone = destinationCount == 1
     var settings = MountSession.engineConfiguration(configuration)
     settings.limits.rules = rules
     settings.limits.rules.asker = isAlone ? nil : name
-    settings.readsAlone = isAlone
+    settings.enginesOfProcess = destinationCount
     settings.hide = { [mask] in mask.hide(in: $0) }
     var logger = logger
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }

@@ -47,7 +47,7 @@ final class MountSession: Sendable {
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in
           let engine = try parts.engine(
-            rules: configuration.rules, isAlone: destinations.count == 1, state: state, statusTree: statusTree,
+            rules: configuration.rules, destinationCount: destinations.count, state: state, statusTree: statusTree,
             logger: logger)
           return EngineGroup.Member(parts.name, engine)
         })

@@ -19,6 +19,7 @@ from small_machine import Clock, Group, Limits
 MIB = 1 << 20
 # What docs/configuration.md says that each of them needs.
 MEMORY_MIN, MEMORY_MIN_OF_LARGEST_CHUNKS = 48 * MIB, 128 * MIB
+MEMORY_OF_A_FURTHER_DESTINATION = 32 * MIB
 DESCRIPTORS_MIN = 64
 # Nothing is broken beside the two programs.
 NEVER_TRUE = ["refused or unreachable", "no address is known", "the TLS 1.3 handshake failed"]

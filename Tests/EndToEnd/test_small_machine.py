@@ -17,7 +17,7 @@ import seeds
 from harness import Receiver, sha256, wait_until, write_random
 from promises import needs
 from small_machine import Clock, Group, Limits, processor_seconds
-from small_machine_rounds import DESCRIPTORS_MIN, MEMORY_MIN, MEMORY_MIN_OF_LARGEST_CHUNKS, Round
+from small_machine_rounds import DESCRIPTORS_MIN, MEMORY_MIN, MEMORY_MIN_OF_LARGEST_CHUNKS, MEMORY_OF_A_FURTHER_DESTINATION, Round
 
 FIXED_SEEDS = [1, 2]
 PHASES, ACTS = 3, 4
@@ -165,6 +165,20 @@ def test_too_little_memory_of_a_receiver_is_said_at_the_start(group, new_receive
     """Regression (MC7): 64 MiB were said to be enough."""
     log = new_receiver(prefix=group(memory=mebibytes << 20).prefix).program.log
     assert "a receiver " + words in log if words else "a receiver needs" not in log
+
+
+@needs("control-groups")
+def test_the_least_memory_is_enough_for_several_destinations(group, new_receiver, new_mount, folder):
+    """Regression (MC5): each of four took all memory that was left; the mount was killed for it."""
+    small = group(memory=MEMORY_MIN + 3 * MEMORY_OF_A_FURTHER_DESTINATION)
+    receiver, *others = (new_receiver(name=name) for name in ("main", "second", "third", "fourth"))
+    options = [word for other in others for word in (
+        "--destination", f"{other.folder.name} to={other.url} token-file={other.token_file} ca={other.ca}")]
+    mount = new_mount(
+        receiver, *options, "--rule", "* to=" + ",".join(["main", *(other.folder.name for other in others)]), prefix=small.prefix)
+    deliver(mount, receiver, folder)
+    assert all(other.published() == receiver.published() for other in others)
+    assert small.kills == 0
 
 
 @needs("control-groups")

@@ -288,6 +288,26 @@ import Threads
     #expect(bench.engine.pipelineStatistics.blocksMapped <= MemoryBudget.smallest.buffers)
   }
 
+  @Test("Regression (MC5): each of several destinations took all memory that was left, and the mount was killed for it")
+  func engines_shareTheMemoryOfTheirProcess() throws {
+    let files = MemoryFiles()
+    let bench = try EngineBench(
+      directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: files, starts: false
+    ) {
+      // For one engine twelve chunks in flight, for each of six two.
+      $0.availableMemory = { 240_000_000 }
+      $0.enginesOfProcess = 6
+    }
+    defer { bench.stop() }
+    let snapshot = files.put(FileID(high: 1, low: 1), "f", content(60_500, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    bench.engine.handle(.scanEnded)
+    bench.engine.start()
+    #expect(bench.waits(for: FileID(high: 1, low: 1), .complete))
+    #expect(bench.engine.pipelineStatistics.blocksMapped <= MemoryBudget.smallest.buffers)
+  }
+
   @Test(.promises("S34a")) func changeOfADeliveredFile_isDurableBeforeItHappens() throws {
     let files = MemoryFiles()
     let server = MemoryServer()
