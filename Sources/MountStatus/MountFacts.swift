@@ -6,14 +6,17 @@ public import UploadEngine
 public struct ProcessFacts: Sendable, Hashable {
   /// The daemon's process number.
   public var pid: Int32
+  /// The pid namespace in which it has that number; nil where the system does not say it.
+  public var pidNamespace: UInt64?
   /// Its version.
   public var version: String
   /// When it started, milliseconds since 1970.
   public var startedAtMilliseconds: Int64
 
   /// Facts of a daemon.
-  public init(pid: Int32, version: String, startedAtMilliseconds: Int64) {
+  public init(pid: Int32, pidNamespace: UInt64?, version: String, startedAtMilliseconds: Int64) {
     self.pid = pid
+    self.pidNamespace = pidNamespace
     self.version = version
     self.startedAtMilliseconds = startedAtMilliseconds
   }

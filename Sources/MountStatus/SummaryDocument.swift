@@ -14,6 +14,7 @@ enum SummaryDocument {
       json.field("schema", schemaName)
       json.field("process") {
         $0.field("pid", facts.process.pid)
+        $0.field("pid_namespace", facts.process.pidNamespace)
         $0.field("version", facts.process.version)
         $0.field("started", millisecondsSince1970: facts.process.startedAtMilliseconds)
       }

@@ -287,7 +287,9 @@ extension ProcessFacts {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
     let milliseconds = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
-    return ProcessFacts(pid: getpid(), version: UploadFSMount.version, startedAtMilliseconds: milliseconds)
+    return ProcessFacts(
+      pid: getpid(), pidNamespace: PIDNamespace.own, version: UploadFSMount.version, startedAtMilliseconds: milliseconds
+    )
   }
 }
 

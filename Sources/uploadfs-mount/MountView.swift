@@ -3,6 +3,7 @@ import FileModel
 import Glibc
 import MountConfiguration
 import UploadEngine
+import UploadFS
 
 /// A mount as every other process sees it: through the files that it shows.
 struct MountView {
@@ -17,6 +18,13 @@ struct MountView {
     let trimmed = String(text.reversed().drop { $0 == "/" }.reversed())
     mountPoint = trimmed.isEmpty ? "/" : trimmed
     _ = try summary()
+    // A copy of a summary, or another filesystem that shows one, says what was, of files and a process that have nothing to do with it.
+    guard !UploadMounts.areShown || UploadMounts.current.isMounted(at: mountPoint) else { throw isNoMount }
+  }
+
+  /// What is wrong with a folder that only looks like a mount.
+  var isNoMount: ToolFailure {
+    ToolFailure(.notAMount, "\(mountPoint) is not a mounted uploadfs, though it holds the summary of one")
   }
 
   /// The summary as it is now.

@@ -5,6 +5,8 @@ import MountConfiguration
 struct SummaryReading: Decodable {
   struct Process: Decodable {
     var pid: Int32
+    /// Unknown to daemons of earlier versions.
+    var pidNamespace: UInt64?
   }
   struct Bytes: Decodable {
     var pending: UInt64

@@ -24,10 +24,8 @@ struct UnmountCommand: ParsableCommand {
     try reportingFailures {
       let limit = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
-      // A copy of a summary, or another filesystem that shows one, names a process that has nothing to do with it.
-      guard UploadMounts.current.isMounted(at: mountPoint) else {
-        throw ToolFailure(.notAMount, "\(mountPoint) is not a mounted uploadfs, though it holds the summary of one")
-      }
+      // Where the system shows no mounts at all, nothing says that this is one.
+      guard UploadMounts.current.isMounted(at: mountPoint) else { throw mount.isNoMount }
       var summary = try mount.summary()
       // Read twice: before the second time, another process could have got the number of a daemon that has just ended.
       guard let daemon = RunningProcess(summary.process.pid), try mount.summary().process.pid == summary.process.pid
@@ -35,7 +33,7 @@ struct UnmountCommand: ParsableCommand {
         throw ToolFailure(
           .notAMount, "the daemon of \(mountPoint) is not visible from here (process \(summary.process.pid))")
       }
-      guard daemon.isProgram("uploadfs-mount") else {
+      guard daemon.isMeant(by: summary.process) else {
         throw ToolFailure(
           .notAMount,
           "process \(summary.process.pid) is another one here than the daemon of \(mountPoint), as where that runs in a container; "
@@ -118,10 +116,16 @@ private struct RunningProcess: ~Copyable {
     self.pid = pid
   }
 
-  /// False where the process runs another program than one of this name or of the caller's. Where the system does not say it, the mount's
-  /// own word counts.
-  func isProgram(_ name: String) -> Bool {
-    guard let text = try? WholeFile.read("/proc/\(pid)/comm", bytesMax: 64) else { return true }
+  /// Whether a summary that was read after this was opened means this process. In another pid namespace than the daemon's its number is that
+  /// of any other process, also of one that serves another mount. What the system does not say counts as no.
+  func isMeant(by word: SummaryReading.Process) -> Bool {
+    guard let namespace = word.pidNamespace else { return isProgram("uploadfs-mount") }
+    return namespace == PIDNamespace.own
+  }
+
+  /// Of a daemon that does not know its namespace: whether the process runs a program of this name, or of the caller's.
+  private func isProgram(_ name: String) -> Bool {
+    guard let text = try? WholeFile.read("/proc/\(pid)/comm", bytesMax: 64) else { return false }
     let own = try? WholeFile.read("/proc/self/comm", bytesMax: 64)
     return text == Array("\(name)\n".utf8) || text == own
   }

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import signal
@@ -16,7 +17,8 @@ import time
 
 import pytest
 
-from harness import MOUNT_TOOL, RECEIVER_TOOL, SOON, clean_environment, mounts_below, sha256, wait_until, write_random
+from harness import (
+    MOUNT_TOOL, RECEIVER_TOOL, SOON, clean_environment, descendants, mounts_below, sha256, wait_until, write_random)
 from promises import needs
 from throttle import ThrottlingProxy
 
@@ -446,6 +448,59 @@ def test_unmount_of_a_copied_summary_ends_no_process(mount, folder):
     finally:
         other.kill()
         other.wait()
+
+
+@pytest.mark.parametrize("command", [["wait"], ["status"], ["status", "--json"], ["retry", "a.mov"]], ids=" ".join)
+def test_a_copied_summary_is_no_mount(mount, folder, command):
+    """Regression (NM3): `wait` ended with success for the files of a mount that was not there."""
+    copy = folder / "copy" / ".uploadfs" / "summary.json"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(json.dumps(mount.summary()))
+    done = run(command[0], folder / "copy", *command[1:])
+    assert done.returncode == 16 and "not a mounted uploadfs, though it holds" in done.stderr, done
+
+
+@needs("root")
+def test_unmount_ends_no_daemon_of_another_mount_that_has_its_number_here(new_mount, receiver):
+    """Regression (NM3): of a mount in a container `unmount` ended what had the daemon's number outside of it, if that was an uploadfs-mount."""
+    other = new_mount(receiver, name="other")
+    number = other.program.process.pid
+    in_container = new_mount(
+        receiver, name="contained", prefix=(
+            "unshare", "--pid", "--fork", "--kill-child", "sh", "-c",
+            f'echo {number - 1} >/proc/sys/kernel/ns_last_pid; "$@" & wait $!', "sh"))
+    daemon = next(
+        process for process in descendants(in_container.program.process.pid)
+        if pathlib.Path(f"/proc/{process}/comm").read_text() == "uploadfs-mount\n")
+    assert in_container.summary()["process"]["pid"] == number != daemon
+    done = in_container.tool("unmount")
+    assert done.returncode == 16 and "another one here than the daemon" in done.stderr, done
+    assert other.program.is_running
+    (other.root / "a.mov").write_bytes(b"content")
+    other.wait_for("a.mov", "complete")
+    os.kill(daemon, signal.SIGTERM)
+    assert in_container.program.wait() == 0
+
+
+@needs("root")
+@pytest.mark.parametrize("shows_names", [True, False])
+def test_unmount_ends_a_daemon_that_does_not_say_its_namespace_by_its_name_alone(mount, folder, shows_names):
+    """Regression (NM3): a name that cannot be read counted as that of the daemon."""
+    copy = folder / "summary.json"
+    summary = mount.summary()
+    summary["process"].pop("pid_namespace", None)
+    copy.write_text(json.dumps(summary))
+    number = summary["process"]["pid"]
+    hidden = "" if shows_names else f"mount -t tmpfs tmpfs /proc/{number} && "
+    script = f'mount --bind {copy} {mount.root}/.uploadfs/summary.json && {hidden}exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", MOUNT_TOOL, "unmount", mount.root], capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=SOON)
+    if shows_names:
+        assert mount.program.wait() == 0, done
+    else:
+        assert done.returncode == 16 and "another one here than the daemon" in done.stderr, done
+        assert mount.program.is_running
 
 
 @pytest.mark.parametrize("is_told", ["by its command", "by a signal"])

@@ -9,12 +9,13 @@ import Testing
 @Suite struct MountFilesTests {
   private let nothing = MountFacts(
     summary: MountSummary(), pipeline: PipelineStatistics(),
-    process: ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
+    process: ProcessFacts(pid: 12, pidNamespace: nil, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
     spool: SpoolFacts(path: "/spool", captures: 4, freeBytes: 5, reserveBytes: 6),
     passthrough: PassthroughFacts(mode: .read, handles: 2), telemetry: TelemetryReading())
 
   private var full: MountFacts {
     var facts = nothing
+    facts.process.pidNamespace = 4_026_531_836
     facts.summary.filesByState = [.complete: 3, .waiting: 1]
     facts.summary.pendingBytes = .max
     facts.summary.bytesPerSecond = 17.6

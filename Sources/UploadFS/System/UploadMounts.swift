@@ -23,6 +23,9 @@ public struct UploadMounts: Hashable, Sendable {
   /// Those of this process's mount namespace.
   public static var current: UploadMounts { UploadMounts(mountinfo: mountinfo ?? "") }
 
+  /// Whether the system shows mounts here; without `/proc` it does not.
+  public static var areShown: Bool { mountinfo != nil }
+
   /// What the kernel lists; nil where it does not say.
   static var mountinfo: String? {
     guard let file = fopen("/proc/self/mountinfo", "re") else { return nil }
