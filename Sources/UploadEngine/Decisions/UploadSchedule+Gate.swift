@@ -215,6 +215,7 @@ extension UploadSchedule {
   /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
   /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
   private mutating func proved(_ proof: Proof, _ request: HTTPRequestID, at now: Moment) {
+    isPathInDoubt = false
     if proof == .begins {
       refusedOpenings = []
       openingRest = nil

@@ -130,7 +130,8 @@ extension UploadSchedule {
       guard warmBeginnings < Self.warmBeginningsMax else { return }
       warmBeginnings += 1
     }
-    warmConnections = wanted
-    sendPrewarms(isProbe ? 1 : wanted, at: now)
+    // An answer to the one that proves the path brings the others.
+    warmConnections = isPathInDoubt && !isProbe ? 1 : wanted
+    sendPrewarms(isProbe || isPathInDoubt ? 1 : wanted, at: now)
   }
 }

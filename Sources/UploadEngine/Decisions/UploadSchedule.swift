@@ -359,6 +359,8 @@ public struct UploadSchedule: Sendable {
   var warmAnswers = 0
   /// How often they were begun anew since they were looked at last.
   var warmBeginnings = 0
+  /// Nothing was answered since the program went on after a pause: the network may be another one, or not be there yet.
+  var isPathInDoubt = false
   var history: [FileID] = []
   /// Sessions that no file needs any more; see ``discard(_:of:at:)``.
   var discarded: [Discarded] = []

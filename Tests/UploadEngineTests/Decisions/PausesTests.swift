@@ -89,6 +89,59 @@ import Testing
     #expect(renews(harness) == 1 && harness.sent.isEmpty)
   }
 
+  private func prewarms(_ harness: ScheduleHarness) -> Int { harness.sent.count { $0.order.isPrewarm } }
+
+  /// Regression (MC4): as many connections as the open files would use were begun at once, over a network that may not be there yet.
+  @Test func afterAPause_oneConnectionProvesThePath_beforeTheOthers() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let files = (1...12).map { ImaginaryFile($0, "\($0).mov", size: 3500) }
+    for file in files { harness.handle(file.opened) }
+    while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    harness.apply { $0.woke(at: $1) }
+    #expect(prewarms(harness) == 1)
+    harness.handle(ImaginaryFile(13, "13.mov", size: 3500).opened)
+    #expect(prewarms(harness) == 1, "what is opened meanwhile waits for its answer")
+    harness.answer(.warmed) { $0.isPrewarm }
+    #expect(prewarms(harness) == harness.schedule.limits.parallelChunks)
+  }
+
+  /// Anything that is answered proves it.
+  @Test func afterAPause_anAnswerToAnythingElseProvesThePath() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    for number in 2...13 as ClosedRange<UInt64> {
+      harness.handle(ImaginaryFile(number, "\(number).mov", size: 3500).opened)
+    }
+    while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    #expect(prewarms(harness) == 1 && harness.schedule.isPathInDoubt)
+    harness.answerChunk(0, .chunkStored)
+    #expect(!harness.schedule.isPathInDoubt)
+    harness.answer(.warmed) { $0.isPrewarm }
+    #expect(prewarms(harness) > 1)
+  }
+
+  /// The path is not there yet after waking: what is tried next is one request again.
+  @Test func afterAPause_aPathThatIsNotThere_isTriedByOneRequestAtATime() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    for number in 1...12 as ClosedRange<UInt64> {
+      harness.handle(ImaginaryFile(number, "\(number).mov", size: 3500).opened)
+    }
+    while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    for _ in 1...20 {
+      #expect(harness.sent.count <= 1)
+      harness.answer(StepFailure.connection(.connectFailed)) { $0.isPrewarm }
+      harness.advance(by: .seconds(20))
+    }
+    harness.answer(.warmed) { $0.isPrewarm }
+    #expect(harness.schedule.gate == .open && !harness.schedule.isPathInDoubt)
+  }
+
   /// A pause is no reason to wait on: one request finds out whether the destination is back.
   @Test func afterAPause_aDestinationThatWasNotToBeHad_isTriedAtOnce() {
     var harness = ScheduleHarness()
