@@ -1,6 +1,8 @@
-// For LD_PRELOAD: the wall clock of a program is set while it runs, and that of the machine stays.
+// For LD_PRELOAD: the wall clock of a program is set while it runs, or the program believes that the machine has slept, and the machine's
+// own clocks stay.
 //
-// CLOCK_AHEAD names a file of 8 bytes: by how many nanoseconds the program's clock is ahead (signed, as the machine stores numbers).
+// CLOCK_AHEAD names a file of two numbers of 8 bytes (signed, as the machine stores numbers): by how many nanoseconds the program's wall
+// clock is ahead, and how long it has slept. CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC by the time asleep, which the wall clock counts too.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -13,20 +15,25 @@
 
 enum { SECOND = 1000000000 };
 
-static const _Atomic long long *ahead;
+struct shift {
+  _Atomic long long ahead, asleep;
+};
+
+static const struct shift *shift;
 
 __attribute__((constructor)) static void begin(void) {
   const char *path = getenv("CLOCK_AHEAD");
   int file = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
-  void *place = mmap(NULL, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
-  if (place != MAP_FAILED) ahead = place;
+  void *place = mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, file, 0);
+  if (place != MAP_FAILED) shift = place;
   close(file);
 }
 
-static void set(struct timespec *time) {
-  if (ahead == NULL) return;
-  long long nanoseconds = time->tv_sec * (long long)SECOND + time->tv_nsec + atomic_load(ahead);
+static void set(struct timespec *time, int is_wall_clock) {
+  if (shift == NULL) return;
+  long long nanoseconds = time->tv_sec * (long long)SECOND + time->tv_nsec + atomic_load(&shift->asleep);
+  if (is_wall_clock) nanoseconds += atomic_load(&shift->ahead);
   time->tv_sec = nanoseconds / SECOND;
   time->tv_nsec = nanoseconds % SECOND;
 }
@@ -35,7 +42,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
   static __typeof__(&clock_gettime) next;
   if (next == NULL) next = (__typeof__(next))dlsym(RTLD_NEXT, "clock_gettime");
   int result = next(clock, now);
-  if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) set(now);
+  int is_wall_clock = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+  if (result == 0 && (is_wall_clock || clock == CLOCK_BOOTTIME)) set(now, is_wall_clock);
   return result;
 }
 

@@ -112,7 +112,7 @@ class Group:
 
 
 class Clock:
-    """The wall clock of a program that is started with `prefix`."""
+    """The clocks of a program that is started with `prefix`."""
 
     def __init__(self, folder, name):
         built = folder / "set_clock.so"
@@ -120,14 +120,22 @@ class Clock:
             source = pathlib.Path(__file__).with_name("set_clock.c")
             subprocess.run([installed("cc"), "-Wall", "-Werror", "-shared", "-fPIC", "-o", built, source], check=True)
         self._file = folder / f"{name}.ahead"
-        self._file.write_bytes(bytes(8))
-        self.seconds_ahead = 0
+        self._file.write_bytes(bytes(16))
+        self.seconds_ahead = self.seconds_asleep = 0
         self.prefix = ("env", f"LD_PRELOAD={built}", f"CLOCK_AHEAD={self._file}")
 
     def jump(self, seconds):
         self.seconds_ahead += seconds
+        self._write()
+
+    def sleep(self, seconds):
+        """As if the machine had slept for so long: the clocks that count that go on at once."""
+        self.seconds_asleep += seconds
+        self._write()
+
+    def _write(self):
         with open(self._file, "r+b") as file:
-            file.write(struct.pack("q", self.seconds_ahead * 1_000_000_000))
+            file.write(struct.pack("qq", self.seconds_ahead * 1_000_000_000, self.seconds_asleep * 1_000_000_000))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness import SOON, sha256, wait_until, write_random
+from small_machine import Clock
 from throttle import ThrottlingProxy
 
 
@@ -128,3 +129,27 @@ def test_time_in_which_the_mount_is_stopped_counts_against_nothing(new_mount, re
     assert status["chunks"]["retried"] == 0, status
     assert "nothing was done for a while" in mount.program.log and "no progress" not in mount.program.log
     assert sha256(receiver.files / "scan.mov") == sha256(source)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["idle", "while a file is being written"])
+def test_after_waking_with_dead_connections_a_file_needs_one_connections_set_up(new_mount, receiver, folder, is_open):
+    """Regression (MC4): it took a minute."""
+    clock = Clock(folder, "mount")
+    with ThrottlingProxy(receiver.port) as proxy:
+        mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}", prefix=clock.prefix)
+        # All connections that a mount has are there.
+        write_random(mount.root / "before.mov", 24 << 20)
+        mount.wait_for("before.mov", "complete")
+        other = open(mount.root / "other.mov", "wb") if is_open else None
+        proxy.bury_all()
+        clock.sleep(3600)
+        start = time.monotonic()
+        (mount.root / "after").write_bytes(b"x" * 1000)
+        mount.wait_for("after", "complete")
+        # With a connection of before it would be the stall's time, which is more than 5 s.
+        assert time.monotonic() - start < 4
+        assert "nothing was done for a while" in mount.program.log and "no progress" not in mount.program.log
+        assert mount.status("after")["chunks"]["retried"] == 0
+        if other:
+            other.close()
+            mount.wait_for("other.mov", "complete")

@@ -7,6 +7,7 @@
 import os
 import random
 import resource
+import signal
 import socket
 import subprocess
 import time
@@ -18,6 +19,7 @@ from harness import Receiver, sha256, wait_until, write_random
 from promises import needs
 from small_machine import Clock, Group, Limits, processor_seconds
 from small_machine_rounds import DESCRIPTORS_MIN, MEMORY_MIN, MEMORY_MIN_OF_LARGEST_CHUNKS, MEMORY_OF_A_FURTHER_DESTINATION, Round
+from throttle import ThrottlingProxy
 
 FIXED_SEEDS = [1, 2]
 PHASES, ACTS = 3, 4
@@ -25,6 +27,8 @@ PHASES, ACTS = 3, 4
 
 def pytest_generate_tests(metafunc):
     seeds.parametrize(metafunc, FIXED_SEEDS)
+    if "stopped_seconds" in metafunc.fixturenames:
+        metafunc.parametrize("stopped_seconds", [15, 75] if metafunc.config.getoption("--fresh") else [15])
 
 
 @needs("control-groups")
@@ -211,3 +215,22 @@ def test_a_clock_that_is_set_removes_no_copy_before_its_time(new_mount, receiver
     # Expired copies are looked for each second.
     time.sleep(4)
     assert all((mount.root / name).exists() for name in ("a.mov", "7200", "-86400"))
+
+
+def test_a_receiver_that_is_stopped_is_tried_now_and_then(new_mount, receiver, folder, stopped_seconds):
+    """Regression (MC14): in 75 s each of 60 chunks was given up once or twice, and sent again."""
+    source = write_random(folder / "source", 60 << 20)
+    with ThrottlingProxy(receiver.port, rate=4_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+        mount.readings("scan.mov", lambda r: r["chunks"]["done"] >= 4)
+        receiver.program.signal(signal.SIGSTOP)
+        try:
+            time.sleep(stopped_seconds)
+        finally:
+            receiver.program.signal(signal.SIGCONT)
+        proxy.rate = None
+        status = mount.wait_for("scan.mov", "complete", timeout=180)
+    assert sha256(receiver.files / "scan.mov") == sha256(source)
+    # Each of twelve streams gives a request up once in a while, and the pauses grow.
+    assert status["chunks"]["retried"] <= 12 * (1 + stopped_seconds // 15), status["chunks"]

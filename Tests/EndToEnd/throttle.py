@@ -37,6 +37,7 @@ class ThrottlingProxy:
         self._swallowed_request = None
         self._swallowing = set()
         self._keeps_swallowed = False
+        self._buried = 0
         self._hold_one = range(0)
         self._answered = set()
         # The connection of which nothing is forwarded any more.
@@ -66,6 +67,11 @@ class ThrottlingProxy:
 
     def release(self):
         self._call(self._open.set)
+
+    def bury_all(self):
+        """Of the connections that there are nothing is forwarded any more, and they stay open, as those of a machine that has slept do;
+        later ones are served."""
+        self._buried = len(self.bytes_by_connection)
 
     def hold_one(self, first, last):
         """Of a connection that brings something between these bytes, and was answered before, nothing more is forwarded; it stays
@@ -151,6 +157,8 @@ class ThrottlingProxy:
         try:
             while data := await reader.read(16384):
                 await self._open.wait()
+                if number < self._buried:
+                    await asyncio.Event().wait()
                 if not is_upstream and (number in self._swallowing or self._swallowed and self._swallowed in data):
                     self.has_swallowed = True
                     if self._keeps_swallowed:
