@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import termios
 import time
 
@@ -345,6 +346,60 @@ def test_a_service_outlives_a_hang_up(new_receiver, new_mount):
     (mount.root / "a.mov").write_bytes(b"content")
     mount.wait_for("a.mov", "complete")
     assert receiver.program.is_running
+
+
+@pytest.fixture
+def terminal():
+    """A terminal: a program that is started with its `prefix` belongs to it, and `hang_up` closes its window."""
+    with Terminal() as terminal:
+        yield terminal
+
+
+class Terminal:
+    def __enter__(self):
+        self._leader, follower = pty.openpty()
+        # The first process of a session that opens a terminal has it from then on.
+        self.prefix = (
+            sys.executable, "-c", "import os, sys; os.open(sys.argv[1], os.O_RDWR); os.execvp(sys.argv[2], sys.argv[2:])",
+            os.ttyname(follower))
+        self._follower = follower
+        return self
+
+    def hang_up(self):
+        for end in (self._leader, self._follower):
+            if end is not None:
+                os.close(end)
+        self._leader = self._follower = None
+
+    def __exit__(self, *_):
+        self.hang_up()
+
+
+def test_a_receiver_whose_window_is_closed_ends_in_order(new_receiver, new_mount, terminal):
+    """Regression (MC3): a hang-up asks a service to read its files anew; what was started from a terminal is to end with it."""
+    receiver = new_receiver(prefix=terminal.prefix)
+    mount = new_mount(receiver)
+    (mount.root / "a.mov").write_bytes(b"content")
+    mount.wait_for("a.mov", "complete")
+    terminal.hang_up()
+    assert receiver.program.wait() == 0
+    assert (receiver.files / "a.mov").read_bytes() == b"content"
+    receiver.prefix = ()
+    receiver.start()
+    (mount.root / "b.mov").write_bytes(b"content")
+    mount.wait_for("b.mov", "complete")
+
+
+def test_a_receiver_under_nohup_outlives_its_window(new_receiver, new_mount, terminal):
+    """Regression (MC3): a signal that is ignored at the start stays so."""
+    receiver = new_receiver(prefix=(*terminal.prefix, "nohup"))
+    terminal.hang_up()
+    receiver.program.signal(signal.SIGHUP)
+    mount = new_mount(receiver)
+    (mount.root / "a.mov").write_bytes(b"content")
+    mount.wait_for("a.mov", "complete")
+    assert receiver.program.is_running
+    assert receiver.stop() == 0
 
 
 @pytest.mark.parametrize("closed", ["0<&- 2>&-", "0<&-"])

@@ -4,7 +4,9 @@
     … --seed N      plays one round again
 """
 
+import errno
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -16,7 +18,7 @@ import pytest
 
 import seeds
 from harness import Receiver, sha256, wait_until, write_random
-from promises import needs
+from promises import installed, needs
 from small_machine import Clock, Group, Limits, processor_seconds
 from small_machine_rounds import DESCRIPTORS_MIN, MEMORY_MIN, MEMORY_MIN_OF_LARGEST_CHUNKS, MEMORY_OF_A_FURTHER_DESTINATION, Round
 from throttle import ThrottlingProxy
@@ -129,6 +131,30 @@ def test_a_mount_without_a_descriptor_says_so(new_mount, receiver):
     wait_until(lambda: "as many files open as it may" in mount.program.log, mount.program.describe)
     resource.prlimit(process, resource.RLIMIT_NOFILE, (most, most))
     mount.wait_for("a.mov", "complete")
+
+
+@pytest.mark.promises("S29e")
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY, os.O_WRONLY | os.O_CREAT | os.O_EXCL], ids=["read", "write", "create"])
+def test_what_the_daemon_cannot_open_is_no_limit_of_the_caller(mount, flags):
+    """Regression (MC9): EMFILE says that the program that asks has too many files open."""
+    (mount.root / "a.mov").write_bytes(b"content")
+    mount.wait_for("a.mov", "complete")
+    process = mount.program.process.pid
+    _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (3, most))
+    with pytest.raises(OSError) as raised:
+        os.close(os.open(mount.root / ("b.mov" if flags & os.O_CREAT else "a.mov"), flags))
+    assert raised.value.errno == errno.ENFILE
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (most, most))
+    os.close(os.open(mount.root / "b.mov", os.O_WRONLY | os.O_CREAT))
+
+
+def test_a_receiver_takes_as_many_descriptors_as_it_may(new_receiver):
+    """Regression (MC6): what a shell gives by itself is too little for a dozen mounts."""
+    receiver = new_receiver(prefix=(installed("prlimit"), "--nofile=128:4096"))
+    limits = pathlib.Path(f"/proc/{receiver.program.process.pid}/limits").read_text()
+    assert next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3:5] == ["4096", "4096"]
+    assert "files open" not in receiver.program.log
 
 
 def test_open_files_that_do_nothing_cost_nothing(new_mount, receiver):
