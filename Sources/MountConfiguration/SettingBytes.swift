@@ -9,6 +9,22 @@ public enum SettingBytes {
     }
   }
 
+  /// The arguments of a command about captures of a mount. The captures' own names may have any bytes; the mount point and the values of
+  /// `flags` may not.
+  public static func check(
+    arguments: [[UInt8]], ofMountAt mountPoint: String, flags: [String]
+  ) throws(ConfigurationError) {
+    // The parser has made texts of them; the first one that became the mount point is what it was made of.
+    let place = arguments.dropFirst().firstIndex {
+      String(decoding: $0, as: UTF8.self).utf8.elementsEqual(mountPoint.utf8)
+    }
+    for (index, argument) in arguments.enumerated().dropFirst() where !isText(argument) {
+      let named = flag(in: argument[...]) ?? String(decoding: arguments[index - 1], as: UTF8.self)
+      if flags.contains(named) { throw notText("the value of \(named)") }
+      if index == place { throw notText("the mount point") }
+    }
+  }
+
   /// The environment's variables that settings are read from, as `bytes` has them.
   public static func check(environment bytes: (_ name: String) -> [UInt8]?) throws(ConfigurationError) {
     let names = Setting.allCases.map(\.environmentName) + [Setting.configurationFileVariable, "CREDENTIALS_DIRECTORY"]

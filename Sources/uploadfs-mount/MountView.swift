@@ -15,8 +15,8 @@ struct MountView {
 
   /// A mount with a living daemon; anything else is an error that says what to do.
   init(_ text: String) throws(ToolFailure) {
-    let trimmed = String(text.reversed().drop { $0 == "/" }.reversed())
-    mountPoint = trimmed.isEmpty ? "/" : trimmed
+    let bytes = text.utf8.reversed().drop { $0 == UInt8(ascii: "/") }.reversed()
+    mountPoint = bytes.isEmpty ? "/" : String(decoding: bytes, as: UTF8.self)
     _ = try summary()
     // A copy of a summary, or another filesystem that shows one, says what was, of files and a process that have nothing to do with it.
     guard !UploadMounts.areShown || UploadMounts.current.isMounted(at: mountPoint) else { throw isNoMount }

@@ -22,6 +22,7 @@ struct StatusCommand: ParsableCommand {
 
   func run() throws {
     try reportingFailures {
+      try SettingBytes.check(arguments: RawArguments.all, ofMountAt: mountPoint, flags: ["--timeout"])
       let limit = CommandLimit(timeout, of: mountPoint)
       let text = try text(of: MountView(mountPoint))
       limit.finish()

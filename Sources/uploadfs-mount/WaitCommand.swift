@@ -18,6 +18,7 @@ struct WaitCommand: ParsableCommand {
 
   func run() throws {
     try reportingFailures {
+      try SettingBytes.check(arguments: RawArguments.all)
       let limit = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
       let watch = try mount.watchSummary()

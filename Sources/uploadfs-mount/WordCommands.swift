@@ -76,6 +76,8 @@ struct WordOptions: ParsableArguments {
   /// Writes the word to each file's status, and says what became of it.
   func say(_ word: FileWord) throws {
     try reportingFailures {
+      try SettingBytes.check(
+        arguments: RawArguments.all, ofMountAt: mountPoint, flags: ["--match", "--destination"])
       let mount = try MountView(mountPoint)
       let name = try destinationName()
       let texts = [word.rawValue, name?.text].compactMap { $0 }

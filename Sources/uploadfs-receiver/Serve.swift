@@ -89,11 +89,7 @@ struct Serve: AsyncParsableCommand {
   var logLevel = Logger.Level.info
 
   func validate() throws {
-    // It would name another folder, with U+FFFD in its name.
-    for index in 1..<max(1, Int(CommandLine.argc)) {
-      guard let argument = CommandLine.unsafeArgv[index], String(validatingCString: argument) == nil else { continue }
-      throw ValidationError("Argument \(index) is no UTF-8; use a path that is.")
-    }
+    try RawArguments.check()
     guard !listen.isEmpty else {
       throw ValidationError("Give --listen HOST:PORT, for example 127.0.0.1:8443.")
     }

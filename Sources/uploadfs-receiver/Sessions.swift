@@ -16,6 +16,8 @@ struct Sessions: ParsableCommand {
   @Flag(help: "As JSON.")
   var json = false
 
+  func validate() throws { try RawArguments.check() }
+
   func run() throws {
     do throws(OperatorError) {
       let client = OperatorClient(root: root)
@@ -40,6 +42,7 @@ struct End: ParsableCommand {
   var sessions: [String]
 
   func validate() throws {
+    try RawArguments.check()
     guard !sessions.isEmpty else { throw ValidationError("Name at least one session.") }
     guard sessions.allSatisfy({ $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } }) else {
       throw ValidationError("The name of a session has hexadecimal digits only.")

@@ -128,6 +128,30 @@ def test_a_setting_that_is_no_text_is_refused(folder):
     assert not [name for name in os.listdir(folder) if name.startswith("spool")]
 
 
+@pytest.mark.parametrize("arguments", [
+    ["status", "{}"], ["status", "{}", "a.mov"], ["wait", "{}"], ["unmount", "{}"], ["retry", "{}", "--all"], ["cancel", "{}", "--all"],
+    ["publish", "{}", "a.mov"],
+])
+def test_a_mount_point_that_is_no_text_is_refused(mount, arguments):
+    """Regression (NM2): the bytes became U+FFFD, which is another place: what is mounted there was asked, told and unmounted."""
+    place = bytes(mount.root) + b"-\xff"
+    os.symlink(mount.root, os.fsdecode(place.replace(b"\xff", "\ufffd".encode())))
+    done = run(*(os.fsdecode(place) if argument == "{}" else argument for argument in arguments))
+    assert done.returncode == 14 and done.stderr.startswith("uploadfs-mount: the mount point is no UTF-8"), done
+    assert mount.tool("status").returncode == 0
+
+
+def test_a_pattern_that_is_no_text_is_refused_and_a_name_is_not(mount):
+    """Regression (NM2): a pattern became another one, with U+FFFD in it."""
+    name = os.fsdecode(b"caf\xe9.mov")
+    (mount.root / name).write_bytes(b"x")
+    mount.wait_all()
+    done = run("retry", mount.root, "--delivered", "--match", name)
+    assert done.returncode == 14 and "the value of --match is no UTF-8" in done.stderr, done
+    done = run("status", mount.root, name)
+    assert done.returncode == 0 and "complete" in done.stdout, done
+
+
 @pytest.mark.parametrize("text, words", [
     ("to: [https://x\nspool: /a\n", "line 2"), ("to: https://x\n  spool: /a\n", "line 2, column 8"),
     ("to: 'https://x\n", "line 2"),

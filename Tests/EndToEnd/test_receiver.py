@@ -243,6 +243,37 @@ def test_one_address_twice_is_refused(folder):
     assert done.returncode == 64 and "names one address twice" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("arguments", [
+    ["serve", "--development", "--listen", "127.0.0.1:0", "--root"], ["sessions", "--root"], ["end", "0123", "--root"]])
+def test_a_root_that_is_no_text_is_refused(folder, arguments):
+    """Regression (NM2): the root became another folder, with U+FFFD in its name; `sessions` and `end` asked the receiver of that."""
+    place = bytes(folder) + b"/root-\xff"
+    done = subprocess.run(
+        [RECEIVER_TOOL, *arguments, place], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=clean_environment(), timeout=SOON)
+    number = len(arguments) + 1
+    assert done.returncode == 64 and f"Argument {number} is no UTF-8" in done.stderr, done
+    assert not list(folder.glob("root-*"))
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--listen", "127.0.0.1"], "--listen needs HOST:PORT"), (["--listen", "127.0.0.1:0", "--certificate", "c", "--key", "k"], "Nobody could upload"),
+    (["--listen", "127.0.0.1:0", "--development", "--certificate", "c", "--key", "k"], "Give either --certificate"),
+    (["--listen", "127.0.0.1:0", "--certificate", "c"], "go together"),
+    (["--listen", "0.0.0.0:0", "--development"], "for this machine only"),
+    (["--listen", "127.0.0.1:0", "--development", "--session-max-age", "0"], "--session-max-age must be"),
+    (["--listen", "127.0.0.1:0", "--development", "--max-file-size", "0"], "--max-file-size must be positive"),
+    (["--listen", "127.0.0.1:0", "--development", "--connections-per-peer", "0"], "--connections-per-peer must be positive"),
+    (["--listen", "0.0.0.0:0", "--certificate", "c", "--key", "k", "--open-on-loopback"], "needs a loopback address"),
+    (["--listen", "127.0.0.1:0", "--certificate", "c", "--key", "k", "--open-on-loopback", "--token-file", "t"], "takes no tokens"),
+])
+def test_arguments_that_do_not_go_together_are_refused(folder, arguments, words):
+    done = subprocess.run(
+        [RECEIVER_TOOL, "serve", "--root", folder / "root", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        env=clean_environment(), timeout=SOON)
+    assert done.returncode == 64 and words in done.stderr, done
+    assert not (folder / "root").exists()
+
+
 def test_a_stop_answers_what_it_took(new_receiver):
     """Regression (SV9): a chunk that followed the last answer of its connection was taken whole, and not answered."""
     receiver = new_receiver()

@@ -453,6 +453,22 @@ private func refusal(
     #expect(arguments([flag + [UInt8(ascii: "=")] + bad]).hasPrefix("the value of --spool is no UTF-8"))
     #expect(arguments([mount, bad]).hasPrefix("argument 2 is no UTF-8"))
     #expect(arguments([mount, Array("/spool/é".utf8)]).isEmpty)
+    let ofMount = { (mountPoint: [UInt8], arguments: [[UInt8]]) in
+      refusal {
+        try SettingBytes.check(
+          arguments: [Array("uploadfs-mount".utf8)] + arguments,
+          ofMountAt: String(decoding: mountPoint, as: UTF8.self), flags: ["--match"])
+      }
+    }
+    let (there, match) = (Array("/mnt/é".utf8), Array("--match".utf8))
+    #expect(ofMount(bad, [mount, bad]).hasPrefix("the mount point is no UTF-8"))
+    #expect(ofMount(bad, [mount, bad, bad]).hasPrefix("the mount point is no UTF-8"))
+    #expect(ofMount(there, [mount, match, bad, there]).hasPrefix("the value of --match is no UTF-8"))
+    #expect(ofMount(there, [mount, there, match + [UInt8(ascii: "=")] + bad]).hasPrefix("the value of --match is no"))
+    // A capture's name is bytes.
+    #expect(ofMount(there, [mount, there, bad, Array("--all".utf8), bad]).isEmpty)
+    let replaced = Array(String(decoding: bad, as: UTF8.self).utf8)
+    #expect(ofMount(replaced, [mount, replaced, bad]).isEmpty)
     let variable = { (wanted: String) in
       refusal { try SettingBytes.check { name in name == wanted ? bad : name == "UPLOADFS_TO" ? [0x61] : nil } }
     }
