@@ -27,6 +27,30 @@ import Testing
   }
 
   @Test(
+    "Regression (NM2): a root ended at a blank beyond ASCII, and lost the mark that it begins with",
+    arguments: [
+      "\u{301}x", "a\u{3000}b", "a\u{a0}b", "a\u{2028}b", "a\u{85}b", "\u{200d}x/\u{301}", "\u{3000}", "a\u{fe0f}",
+    ])
+  func root_isCutAtNoCharacter(root: String) throws {
+    let text =
+      "one token-one\n\t \(root) token-two\r\n\(root)/c\ttoken-three quota=7\n/srv/\(root) token-four # \u{301}\n"
+    for credentials in [
+      try TokenFile.parse(text, base: "/base"), try TokenFile.parse(Array(text.utf8), base: "/base"),
+    ] {
+      let roots = ["/base/one", "/base/\(root)", "/base/\(root)/c", "/srv/\(root)"]
+      #expect(credentials.map { Array($0.root.utf8) } == roots.map { Array($0.utf8) })
+      #expect(credentials.map(\.token) == ["token-one", "token-two", "token-three", "token-four"])
+    }
+  }
+
+  @Test(arguments: ["a token-one\rb token-two\r", "a token-one\r\nb token-two\r\n", "# \r\ra token-one\n\nb token-two"])
+  func linesEnd_withAnyLineBreak(text: String) throws {
+    #expect(try TokenFile.parse(text, base: "/base").map(\.root) == ["/base/a", "/base/b"])
+    #expect(throws: TokenFileError.self) { _ = try TokenFile.parse("a token\u{b}-one", base: "/base") }
+    #expect(throws: TokenFileError.self) { _ = try TokenFile.parse("a\u{b}b token-one", base: "/base") }
+  }
+
+  @Test(
     "Regression (NM9): a token was cut at its `#`, and let in what was shorter; the folder of the receiver's key was a root"
   )
   func aTokenWithANumberSign_isWhole_andNobodyPublishesBesideTheKey() throws {
@@ -102,8 +126,10 @@ import Testing
   @Test("Regression (NM9): a line that is read differently from before was counted, and not named")
   func linesWithANumberSign_areNamed() throws {
     let token = String(repeating: "a", count: 40)
-    let text = "# all\nfiles \(token)b # one\nother \(token)#c\nmore \(token)d also=\(token)#e\n"
+    let text =
+      "# all\nfiles \(token)b # one\nother \(token)#c\nmore \(token)d also=\(token)#e\né \(token)f # \u{a0}\n"
+      + "a\u{a0}b \(token)g\n \u{301}a \(token)h\n"
     let warnings = TokenFile.warnings(of: text, try TokenFile.parse(text, base: "/root"))
-    #expect(warnings.count == 1 && warnings[0].hasSuffix(": line 3, 4"), "\(warnings)")
+    #expect(warnings.count == 1 && warnings[0].hasSuffix(": line 3, 4, 6, 7"), "\(warnings)")
   }
 }

@@ -36,12 +36,8 @@ public enum TokenFile {
   public static func parse(_ text: String, base: String) throws(TokenFileError) -> [Credential] {
     var credentials: [Credential] = []
     var tokens: LookupSet<String> = []
-    for (position, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
-      .enumerated()
-    {
-      // Within a word it belongs to it: a token that was cut there would let in what is shorter.
-      let words = line.split(whereSeparator: \.isWhitespace).prefix { $0.utf8.first != UInt8(ascii: "#") }
-        .map(String.init)
+    for (position, line) in lines(of: text).enumerated() {
+      let words = words(of: line)
       guard !words.isEmpty else { continue }
       let credential = try credential(words, base: base, line: position + 1)
       for token in credential.allTokens {
@@ -66,14 +62,15 @@ public enum TokenFile {
     if !numbered.isEmpty {
       let shown = numbered.prefix(10).map(String.init).joined(separator: ", ") + (numbered.count > 10 ? " …" : "")
       warnings.append(
-        "the tokens of \(numbered.count) lines have a # in them, where earlier versions cut them off: line \(shown)")
+        "\(numbered.count) lines have a # in a token, or in a root a blank beyond ASCII or a combining mark as its first character, "
+          + "where earlier versions cut them: line \(shown)")
     }
     let short = tokens.count { $0.contains { $0.utf8.count < safeTokenBytesMin } }
     if short > 0 {
       warnings.append(
         "the tokens of \(short) lines have fewer than \(safeTokenBytesMin) characters and may be guessed; \(advice)")
     }
-    if text.last?.isNewline != true {
+    if text.utf8.last != newline && text.utf8.last != carriageReturn {
       warnings.append(
         "the last line has no end: if the file was cut off there, in the middle of a token, what is left of that lets in; "
           + "compare it, and end the line")
@@ -81,14 +78,33 @@ public enum TokenFile {
     return warnings
   }
 
-  /// Counted from 1: a `#` within a word began a comment once.
+  /// Counted from 1: a `#` within a word began a comment once, a blank beyond ASCII ended the word, and a mark counted to the blank before it.
   private static func linesReadDifferently(_ text: String) -> [Int] {
-    let number = UInt8(ascii: "#")
-    return text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated().compactMap {
-      position, line in
-      let words = line.split(whereSeparator: \.isWhitespace).prefix { $0.utf8.first != number }
-      return words.contains { $0.utf8.contains(number) } ? position + 1 : nil
+    lines(of: text).enumerated().compactMap { position, line in
+      words(of: line).contains { word in
+        word.utf8.contains(comment) || word.unicodeScalars.first?.properties.isGraphemeExtend == true
+          || word.unicodeScalars.contains { !$0.isASCII && $0.properties.isWhitespace }
+      } ? position + 1 : nil
     }
+  }
+
+  private static let comment = UInt8(ascii: "#")
+  private static let newline = UInt8(ascii: "\n")
+  private static let carriageReturn = UInt8(ascii: "\r")
+
+  /// They end with LF, CR LF or CR.
+  private static func lines(of text: String) -> [Substring.UTF8View] {
+    text.utf8.split(separator: newline, omittingEmptySubsequences: false).flatMap { line in
+      (line.last == carriageReturn ? line.dropLast() : line)
+        .split(separator: carriageReturn, omittingEmptySubsequences: false)
+    }
+  }
+
+  /// Those before a comment. They are cut at bytes: to Swift a space and a combining mark behind it are one character. A `#` within a word
+  /// belongs to it: a token that was cut there would let in what is shorter.
+  private static func words(of line: Substring.UTF8View) -> [String] {
+    line.split { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }.prefix { $0.first != comment }
+      .map { String(Substring($0)) }
   }
 
   private static func credential(_ words: [String], base: String, line: Int) throws(TokenFileError) -> Credential {
@@ -144,8 +160,8 @@ public enum TokenFile {
 
   /// What follows `NAME=`.
   private static func value(of word: String, _ name: String) -> String? {
-    guard word.hasPrefix("\(name)=") else { return nil }
-    let value = String(word.dropFirst(name.count + 1))
-    return value.isEmpty ? nil : value
+    let start = "\(name)=".utf8
+    guard word.utf8.starts(with: start), word.utf8.count > start.count else { return nil }
+    return String(word.utf8.dropFirst(start.count))
   }
 }
