@@ -54,7 +54,7 @@ public enum ProtocolPath: Hashable, Sendable {
   /// The name of a file is only decoded, not checked: an unacceptable one is an error of its own. One that is no UTF-8
   /// after decoding has no resource.
   public init?(target: String) {
-    let path = target.prefix { $0 != "?" }
+    let path = Substring(target.utf8.prefix { $0 != UInt8(ascii: "?") })
     switch path {
     case "/v1/", "/v1": self = .root
     case "/v1/capabilities": self = .capabilities
@@ -63,8 +63,10 @@ public enum ProtocolPath: Hashable, Sendable {
     case "/v1/stats": self = .stats
     case "/metrics": self = .metrics
     default:
-      if path.hasPrefix("/v1/files/") {
-        guard let name = PercentCoding.decode(path.dropFirst("/v1/files/".count)) else { return nil }
+      if Self.isFile(target: target) {
+        guard let name = PercentCoding.decode(Substring(path.utf8.dropFirst(Self.filesPrefix.utf8.count))) else {
+          return nil
+        }
         self = .file(name: name)
       } else {
         self.init(uploadPath: path)
@@ -73,7 +75,7 @@ public enum ProtocolPath: Hashable, Sendable {
   }
 
   private init?(uploadPath path: Substring) {
-    let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+    let parts = path.unicodeScalars.split(separator: "/", omittingEmptySubsequences: false).map { Substring($0) }
     guard parts.count >= 4, parts[0].isEmpty, parts[1] == "v1", parts[2] == "uploads" else { return nil }
     let id = String(parts[3])
     guard ProtocolPath.isSessionID(id) else { return nil }
@@ -90,7 +92,9 @@ public enum ProtocolPath: Hashable, Sendable {
   }
 
   /// Whether a request target is meant for a file, whether its name can be decoded or not.
-  public static func isFile(target: String) -> Bool { target.hasPrefix("/v1/files/") }
+  public static func isFile(target: String) -> Bool { target.utf8.starts(with: filesPrefix.utf8) }
+
+  private static let filesPrefix = "/v1/files/"
 
   /// Whether a request target asks for digests.
   public static func wantsDigests(target: String) -> Bool { asks(digestsQuery, target) }

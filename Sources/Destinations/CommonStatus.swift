@@ -63,12 +63,13 @@ enum CommonStatus: Hashable, CaseIterable {
   /// Where a redirect leads, as “ to …”; empty where it does not say. What stands behind the first folder, and behind “?”, can be all that
   /// one needs to add to an upload, and is left out.
   static func place(of response: HTTPResponse) -> String {
-    guard let location = response.header("location") else { return "" }
+    guard let location = response.header("location")?.unicodeScalars else { return "" }
     let address = location.prefix { $0 != "?" && $0 != "#" }
-    let hostStart = address.firstRange(of: "//")?.upperBound ?? address.startIndex
+    let hostStart = address.firstRange(of: "//".unicodeScalars)?.upperBound ?? address.startIndex
     let slashes = address[hostStart...].indices.filter { address[$0] == "/" }
     let isAbsolute = hostStart != address.startIndex
-    let end = slashes.dropFirst(isAbsolute || address.hasPrefix("/") ? 1 : 0).first
+    let hasFirst = isAbsolute || slashes.first == address.startIndex
+    let end = slashes.dropFirst(hasFirst ? 1 : 0).first
     let shown = end.map { address[...$0] } ?? address[...]
     return " to \(PrintableText.beginning(of: String(shown)))\(shown.endIndex == location.endIndex ? "" : "…")"
   }

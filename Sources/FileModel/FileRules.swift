@@ -257,7 +257,8 @@ extension FileRule {
   }
 
   private mutating func set(_ word: String) throws(FileRuleProblem) {
-    let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    let parts = word.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      .map { String($0) }
     guard parts.count == 2 else {
       throw FileRuleProblem("“\(word)” is no key=value; a blank in a pattern is written as “\\ ”")
     }

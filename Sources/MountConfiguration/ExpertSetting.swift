@@ -95,7 +95,8 @@ extension SettingReader {
     guard let given = sources[.expert] else { return timing }
     let name = given.name(of: .expert)
     for text in given.plainValues {
-      let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      let parts = text.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        .map { String($0) }
       guard parts.count == 2 else {
         throw ConfigurationError("\(name): “\(text)” is no key=value, such as retry-delay-max=30s")
       }

@@ -62,7 +62,8 @@ public struct SettingSources: Sendable {
   ) throws(ConfigurationError) -> SettingSources {
     var own = SettingSources()
     for text in settings {
-      let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      let parts = text.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        .map { String($0) }
       guard parts.count == 2 else {
         throw ConfigurationError("“\(text)” is no key=value; a blank in a value is written as “\\ ”")
       }
@@ -91,7 +92,9 @@ public struct SettingSources: Sendable {
   }
 
   /// Without the backslashes before blanks.
-  private static func unescaped(_ text: String) -> String { text.replacing("\\ ", with: " ") }
+  private static func unescaped(_ text: String) -> String {
+    String(decoding: Array(text.utf8).replacing(Array("\\ ".utf8), with: Array(" ".utf8)), as: UTF8.self)
+  }
 
   /// A relative path in a configuration file starts at that file's folder.
   private mutating func add(resolving text: String, for setting: Setting, from origin: SettingOrigin) {

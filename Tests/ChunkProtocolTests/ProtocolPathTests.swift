@@ -33,6 +33,9 @@ import Testing
   @Test(.promises("P54")) func fileName_isOnlyDecodedNotChecked() {
     #expect(ProtocolPath(target: "/v1/files/..%2F..%2fetc") == .file(name: "../../etc"))
     #expect(ProtocolPath(target: "/v1/files/") == .file(name: ""))
+    // To Swift a slash and a combining mark behind it are one character.
+    #expect(ProtocolPath(target: "/v1/files/\u{301}a/b?\u{301}") == .file(name: "\u{301}a/b"))
+    #expect(ProtocolPath.isFile(target: "/v1/files/\u{301}a"))
     #expect(ProtocolPath(target: "/v1/files/a%00") == .file(name: "a\u{0}"))
   }
 

@@ -39,6 +39,7 @@ import UploadEngine
       ("https://up.example.org/files/1?sig=x", " to https://up.example.org/files/…"), ("/files/1", " to /files/…"),
       ("/login?token=x", " to /login…"), ("https://login.example.org/", " to https://login.example.org/"),
       ("login", " to login"), ("//h/a/b", " to //h/a/…"), ("a/b", " to a/…"), ("", " to "), ("?", " to …"),
+      ("/files/\u{301}secret", " to /files/…"), ("https://h/files/\u{301}secret?\u{301}x", " to https://h/files/…"),
     ])
   func whereItLeads_isSaidWithoutWhatGivesRights(location: String, said: String) {
     #expect(CommonStatus.place(of: Fixture.answer(307, headers: [HTTPHeader("location", location)])) == said)

@@ -125,6 +125,19 @@ private final class TestStream: StreamedFile {
     #expect(text.utf8.contains(Array("filename=\"\u{301}a.mov\"".utf8)), "\(text)")
   }
 
+  /// Regression (NM4): to Swift an equals sign, a blank or a brace and a combining mark behind it are one character.
+  @Test func aField_isCutAtBytes() throws {
+    let field = try FormField("*.mov \u{301}a=\u{301}b{name}\u{301}c{size}\u{301}=d")
+    #expect(Array(field.name.utf8) == Array("\u{301}a".utf8))
+    let value = { (path: RelativePath) in
+      field.value(for: path, sizeBytes: 5, modifiedNanoseconds: 0, id: Fixture.fileID).map { Array($0.utf8) }
+    }
+    #expect(
+      value(RelativePath("x/y.mov")) == Array("\u{301}by.mov\u{301}c5\u{301}=d".utf8)
+        && value(RelativePath("y.wav")) == nil)
+    #expect(throws: DestinationError.self) { try FormField("a={\u{301}name}") }
+  }
+
   @Test(.promises("DE74", "DE77")) func fields_comeBeforeTheFile() throws {
     let destination = try form {
       $0.fields = try [

@@ -147,6 +147,12 @@ enum TusFixture {
     #expect(TusSession(id) == .rows)
   }
 
+  /// Regression (NM4): to Swift an equals sign and a combining mark behind it are one character.
+  @Test func anEntryOfMetadata_isCutAtBytes() throws {
+    let entry = try TusMetadataEntry("folder=\u{301}x=\u{301}y")
+    #expect(entry.key == "folder" && Array(entry.value.utf8) == Array("\u{301}x=\u{301}y".utf8))
+  }
+
   @Test(.promises("DE50")) func sessionOfOneUpload_isCreatedWithLengthAndMetadata() throws {
     let entry = try TusMetadataEntry("objectName=x/{path}")
     let destination = try TusFixture.destination { $0.metadata = [entry] }

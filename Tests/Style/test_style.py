@@ -131,22 +131,39 @@ def test_rule(paths, pattern, advice):
     assert not found, f"{advice}\n" + "\n".join(found)
 
 
-# Layers whose paths are those of files. To Swift a slash and a combining mark behind it are one Character.
+# Layers that have paths of files, and settings that hold some. To Swift a slash, an equals sign or a blank and a combining mark behind it
+# are one Character.
 PATHS = [path for folder in (
-    "FileModel", "UploadFS", "UploadEngine/Storage", "MountConfiguration", "Doctor", "ReceiverCore", "UploadReceiver", "uploadfs-mount",
-    "uploadfs-receiver") for path in inside(folder)]
+    "FileModel", "UploadFS", "UploadEngine", "MountConfiguration", "MountStatus", "Doctor", "ReceiverCore", "UploadReceiver", "Destinations",
+    "ChunkProtocol", "uploadfs-mount", "uploadfs-receiver") for path in inside(folder)]
+AT_BYTES = r'(?<!unicodeScalars)(?<!utf8)'
 CUT_AT_CHARACTERS = (
-    r'(?<!unicodeScalars)(?<!utf8)\.((first|last)Index\(of: "/"\)|split\(separator: "/")|\bhas(Prefix|Suffix)\("/"\)'
-    r'|separator: Character\("/"\)')
+    AT_BYTES + r'\.((first|last)Index\(of: "[/=]"\)|split\(separator: "[/=]"|contains\("/"\)|firstRange\(of: "[^"]*/"\))'
+    r'|\bhasPrefix\("[^"]*[/=]"\)|\bhasSuffix\("[/=]"\)|separator: Character\("[/=]"\)|\b(first|last) [!=]= "[/=]"'
+    r'|(?<!properties)\.is(Whitespace|Newline)\b')
+SLASH_IN_A_CLOSURE = AT_BYTES + r'\.(drop|prefix|filter|split|contains|firstIndex|lastIndex)(\(\w+: | )?\{[^}]*\$0 [!=]= "[/=]"'
+# Texts that hold no path of a file, each with the reason.
+HOLDS_NO_PATH = {
+    "EndpointURL.swift": "ASCII, which it checks first", "S3Address.swift": "an EndpointURL's", "TusAddress.swift": "ASCII, which it checks first",
+    "FormAddress.swift": "an EndpointURL's", "ServerAddress.swift": "an EndpointURL's", "UploadAddressMask.swift": "a TusAddress's",
+    "SettingReader+Destinations.swift": "a scheme, before EndpointURL checks the rest", "S3Credentials.swift": "a key of ASCII",
+    "S3Profile.swift": "a file of AWS, with sections and keys", "ServerWords.swift": "a page, for people", "ForeignPage.swift": "a page",
+    "PageTitle.swift": "a page, for people", "TusSession.swift": "two numbers", "ContentDigest.swift": "a header field of ASCII",
+    "FileWord.swift": "a word and a destination's name", "FuseFacts.swift": "one word", "SettingSources.swift": "the parser's words",
+    "SecretFile.swift": "a credential", "UploadFSMount.swift": "the help", "Startup.swift": "a token", "DevelopmentSetup.swift": "a token",
+}
 
 
 def cuts_at_characters(text):
-    return [line.strip() for line in text.splitlines() if re.search(CUT_AT_CHARACTERS, line.split("//")[0])]
+    lines = [re.sub(r"(^|\s)//.*", "", line) for line in text.splitlines()]
+    return [line.strip() for line in lines if re.search(CUT_AT_CHARACTERS, line) or re.search(SLASH_IN_A_CLOSURE, line)]
 
 
 def test_paths_are_cut_at_bytes():
     """Regression (NM4): a folder whose name begins with a combining mark was never delivered, or led out of the receiver's root."""
-    found = [f"{path.relative_to(REPOSITORY)}: {line}" for path in PATHS for line in cuts_at_characters(path.read_text())]
+    cuts = {path: cuts_at_characters(path.read_text()) for path in PATHS}
+    found = [f"{path.relative_to(REPOSITORY)}: {line}" for path in cuts if path.name not in HOLDS_NO_PATH for line in cuts[path]]
+    assert set(HOLDS_NO_PATH) <= {path.name for path in cuts if cuts[path]}, "take out of HOLDS_NO_PATH what cuts at no character"
     assert not found, "cut paths at bytes (utf8, unicodeScalars, RelativePath.components, PublishedName.components):\n" + "\n".join(found)
 
 
@@ -154,7 +171,9 @@ def test_paths_are_cut_at_bytes():
     ('let slash = path.lastIndex(of: "/")', True), ('let slash = path.unicodeScalars.lastIndex(of: "/")', False),
     ('name.split(separator: "/").last', True), ('name.unicodeScalars.split(separator: "/").last', False),
     ('if root.hasSuffix("/") {', True), ('if root.utf8.last == UInt8(ascii: "/") {', False),
-    ('host.split(separator: ".")', False), ('x += 1  // not path.firstIndex(of: "/")', False)])
+    ('host.split(separator: ".")', False), ('text.reversed().drop { $0 == "/" }', True), ('text.utf8.drop { $0 == "/" }', False),
+    ('line.split(whereSeparator: \\.isWhitespace)', True), ('text.drop { $0.properties.isWhitespace }', False),
+    ('text.firstIndex(of: "=")', True), ('id.firstRange(of: "://")', True), ('if target.hasPrefix("/v1/files/") {', True), ('x += 1  // not path.firstIndex(of: "/")', False)])
 def test_a_cut_at_characters_is_found(line, is_one):
     assert bool(cuts_at_characters(line)) == is_one
 

@@ -35,12 +35,12 @@ public struct FormField: Hashable, Sendable {
 
   /// Reads `name=text`, or `glob name=text` for files that the glob describes only.
   public init(_ text: String) throws(DestinationError) {
-    guard let equals = text.firstIndex(of: "=") else {
+    guard let equals = text.unicodeScalars.firstIndex(of: "=") else {
       throw DestinationError(.invalidOption, "“\(text)” is no field; write name=value, or GLOB name=value")
     }
-    let words = text[..<equals].split(separator: " ")
+    let words = text.unicodeScalars[..<equals].split(separator: " ")
     guard let name = words.last, words.count <= 2,
-      name.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7f })
+      name.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7f })
     else {
       throw DestinationError(
         .invalidOption, "“\(text)” has no valid name before its “=”; write name=value, or GLOB name=value")
@@ -51,7 +51,7 @@ public struct FormField: Hashable, Sendable {
       throw DestinationError(.invalidOption, error.message)
     }
     self.name = String(name)
-    parts = try Self.parts(of: text[text.index(after: equals)...])
+    parts = try Self.parts(of: text[text.unicodeScalars.index(after: equals)...])
   }
 
   /// The field's content for a file; nil when it is for others.
@@ -78,15 +78,15 @@ public struct FormField: Hashable, Sendable {
   private static func parts(of text: Substring) throws(DestinationError) -> [Part] {
     var parts: [Part] = []
     var rest = text
-    while let open = rest.firstIndex(of: "{") {
+    while let open = rest.unicodeScalars.firstIndex(of: "{") {
       if open > rest.startIndex { parts.append(.text(String(rest[..<open]))) }
-      let inner = rest[rest.index(after: open)...].prefix { $0 != "}" }
+      let inner = rest.unicodeScalars[rest.unicodeScalars.index(after: open)...].prefix { $0 != "}" }
       guard inner.endIndex < rest.endIndex, let fact = Fact(rawValue: String(inner)) else {
         let names = Fact.allCases.map { "{\($0.rawValue)}" }.joined(separator: ", ")
-        throw DestinationError(.invalidOption, "“{\(inner)” is not known in a field; there are \(names)")
+        throw DestinationError(.invalidOption, "“{\(String(inner))” is not known in a field; there are \(names)")
       }
       parts.append(.fact(fact))
-      rest = rest[rest.index(after: inner.endIndex)...]
+      rest = rest[rest.unicodeScalars.index(after: inner.endIndex)...]
     }
     if !rest.isEmpty { parts.append(.text(String(rest))) }
     return parts

@@ -157,8 +157,9 @@ extension S3Answer {
 
   /// Without blanks at both ends, which XML need not keep, and slashes before it.
   private static func trimmed(_ text: String) -> Substring {
-    let start = text.drop { $0.isWhitespace || $0 == "/" }
-    return start[..<(start.lastIndex { !$0.isWhitespace }.map(start.index(after:)) ?? start.startIndex)]
+    let start = text.unicodeScalars.drop { $0.properties.isWhitespace || $0 == "/" }
+    let end = start.lastIndex { !$0.properties.isWhitespace }.map(start.index(after:)) ?? start.startIndex
+    return Substring(start[..<end])
   }
 }
 

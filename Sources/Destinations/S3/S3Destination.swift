@@ -106,7 +106,7 @@ public struct S3Destination: Destination {
     }
     signature = SignatureV4(region: region)
     let base = address.endpoint.text
-    let schemeEnd = base.firstRange(of: "://")?.upperBound ?? base.startIndex
+    let schemeEnd = base.unicodeScalars.firstRange(of: "://".unicodeScalars)?.upperBound ?? base.startIndex
     var authority = String(base[schemeEnd...])
     for suffix in address.endpoint.isEncrypted ? [":443"] : [":80"] where authority.hasSuffix(suffix) {
       authority.removeLast(suffix.count)

@@ -11,7 +11,7 @@ public struct TusMetadataEntry: Hashable, Sendable {
 
   /// From `key=value`.
   public init(_ text: String) throws(DestinationError) {
-    let mark = text.firstIndex(of: "=") ?? text.endIndex
+    let mark = text.unicodeScalars.firstIndex(of: "=") ?? text.endIndex
     key = String(text[..<mark])
     guard !key.isEmpty, mark < text.endIndex,
       key.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: ",") })
@@ -19,7 +19,7 @@ public struct TusMetadataEntry: Hashable, Sendable {
       throw DestinationError(
         .invalidOption, "“\(text)” is no metadata; use key=value, with a key of ASCII without blanks and commas.")
     }
-    value = String(text[text.index(after: mark)...])
+    value = String(text[text.unicodeScalars.index(after: mark)...])
   }
 }
 

@@ -7,12 +7,13 @@ import Integrity
 enum ShownAddress {
   /// The id itself, or the digest of the address that it is: from the path on, which is the same whichever way leads to the server.
   static func of(_ id: String) -> String {
-    guard id.contains("/") else { return id }
-    var address = id[...]
-    if let mark = id.firstRange(of: "://") {
-      address = id[mark.upperBound...]
-      address = address[(address.firstIndex(of: "/") ?? address.startIndex)...]
+    let slash = UInt8(ascii: "/")
+    guard id.utf8.contains(slash) else { return id }
+    var address = Array(id.utf8)[...]
+    if let mark = address.firstRange(of: Array("://".utf8)) {
+      address = address[mark.upperBound...]
+      address = address[(address.firstIndex(of: slash) ?? address.startIndex)...]
     }
-    return "sha256:" + Hex.encode(sha256(Array(address.utf8)))
+    return "sha256:" + Hex.encode(sha256(Array(address)))
   }
 }
