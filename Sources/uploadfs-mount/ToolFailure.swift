@@ -2,16 +2,18 @@ import ArgumentParser
 import Glibc
 import LogText
 import MountConfiguration
+import UploadEngine
 import UploadFS
 
-/// Why a command could not do what it was asked to: one line for people and a number for scripts.
+/// Why a command could not do what it was asked to: one line for people, in which line breaks and control characters of a path are escapes,
+/// and a number for scripts.
 struct ToolFailure: Error {
-  var status: ExitStatus
-  var message: String
+  let status: ExitStatus
+  let message: String
 
   init(_ status: ExitStatus, _ message: String) {
     self.status = status
-    self.message = message
+    self.message = Readable.line(message)
   }
 }
 

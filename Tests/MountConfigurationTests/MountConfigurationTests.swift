@@ -412,6 +412,37 @@ private func refusal(
     #expect(fromEnvironment.hasPrefix(setting.environmentName), "\(setting) \(text)")
   }
 
+  /// Regression: a value with a line break made several lines of the refusal, and one with a control character moved the cursor.
+  @Test(
+    arguments: [
+      (.parallel, "4\n5"), (.chunkSize, "1\u{1b}[2JMB"), (.keep, "1\rh"), (.upload, "on\nclose"), (.http, "2\u{202e}"),
+      (.to, "https://h\n/x"), (.alsoTo, "https://h/\u{7}"), (.nameTemplate, "{x\n}"), (.allowOther, "y\u{2028}"),
+      (.rule, "*.mov upload=\u{1b}[1m"), (.ignore, "a/\u{1b}//["), (.expert, "retry-delay-max=\u{8}"),
+      (.destination, "a\u{1b}b to=https://h"), (.maxFileSize, "\u{85}"), (.logLevel, "in\tfo"), (.passthrough, "\n"),
+    ] as [(Setting, String)])
+  func aValueWithALineBreak_isRefusedInOneLine(setting: Setting, text: String) {
+    let flags = least.merging([setting: text]) { $1 }
+    var withoutSetting = least
+    withoutSetting[setting] = nil
+    for message in [
+      refusal(flags: flags), refusal(flags: withoutSetting, environment: [setting.environmentName: text]),
+    ] {
+      #expect(message.contains(setting.rawValue) || message.contains(setting.environmentName), "\(message)")
+      #expect(!message.unicodeScalars.contains { $0.properties.generalCategory == .control }, "\(message)")
+      #expect(!message.unicodeScalars.contains { ["\u{2028}", "\u{202e}"].contains($0) }, "\(message)")
+    }
+  }
+
+  /// Regression: as above, in the file.
+  @Test(arguments: [
+    "parallel: |\n  4\n  5\n", "\"par\\nallel\": 4\n", "keep: \"\\e[2J\"\n", "expert: {\"a\\tb\": 1}\n",
+  ])
+  func aFilesValueWithALineBreak_isRefusedInOneLine(text: String) {
+    let message = refusal(file: text)
+    #expect(message.contains("/etc/uploadfs/mount.yaml"), "\(message)")
+    #expect(!message.unicodeScalars.contains { $0.properties.generalCategory == .control }, "\(message)")
+  }
+
   @Test func uploadMode_isWhileWritingUnlessOneSaysOtherwise() throws {
     #expect(try configuration(flags: least).rules == FileRules())
     #expect(refusal(flags: least.merging([.upload: "never"]) { $1 }).contains("--ignore"))
