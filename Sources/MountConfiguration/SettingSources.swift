@@ -41,6 +41,7 @@ public struct SettingSources: Sendable {
           "unknown setting “\(key)” in \(path), line \(line)"
             + SettingSources.hint(nearestName(to: key, among: Setting.allCases.map(\.rawValue))))
       }
+      guard !SettingSources.isEmptyList(values, of: setting) else { continue }
       let value = try SettingSources.text(of: values, for: setting, path: path, line: line)
       add(resolving: value, for: setting, from: .file(path: path))
     }
@@ -166,6 +167,11 @@ public struct SettingSources: Sendable {
       pairs.append((name, value, line))
     }
     return pairs
+  }
+
+  /// A list without values gives none, as a flag that is not there.
+  private static func isEmptyList(_ value: Node, of setting: Setting) -> Bool {
+    setting.isList && value.sequence?.isEmpty == true || setting == .expert && value.mapping?.isEmpty == true
   }
 
   /// A value as text; a list as lines.

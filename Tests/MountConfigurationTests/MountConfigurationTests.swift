@@ -465,6 +465,21 @@ private func refusal(
     #expect(refusal(file: "parallel: [1]\n").contains("“parallel” takes one plain value"))
   }
 
+  /// Regression: an empty list of what is for another kind of destination was refused.
+  @Test(arguments: Setting.allCases)
+  func emptyListInFile_isNotGiven(setting: Setting) throws {
+    guard setting.isList else {
+      return #expect(refusal(file: "\(setting.rawValue): []\n").contains("takes one plain value"))
+    }
+    let file = "\(setting.rawValue): []\n"
+    #expect(try configuration(flags: least, file: file) == configuration(flags: least))
+    #expect(refusal(file: "\(setting.rawValue): {}\n").isEmpty == (setting == .expert))
+    // The environment's counts, whatever the file has.
+    let environment = [Setting.ignore.environmentName: "*.log"]
+    let rules = try configuration(flags: least, environment: environment, file: file).rules
+    #expect(rules.settings(for: RelativePath("a.log")).upload == .never)
+  }
+
   /// Regression (NM2): a path that is no UTF-8 became another one, with U+FFFD in it, without a word.
   @Test func whatIsNoUTF8_isRefusedWithItsPlace() throws {
     let refusal = { (check: () throws -> Void) -> String in
