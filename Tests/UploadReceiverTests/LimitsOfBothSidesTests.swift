@@ -11,6 +11,8 @@ import UploadEngine
     let limits = CoreLimits()
     #expect(limits.fileBytesMax == UploadConstants.fileBytesMax)
     #expect(limits.chunkBytesMin == UploadConstants.chunkBytesMin)
+    // The protocol has chunks of so many bytes taken everywhere (P13).
+    #expect(limits.chunkBytesMin <= 262_144 && limits.chunkBytesMax >= 262_144)
     #expect(limits.chunkBytesMax == UploadConstants.chunkBytesMax)
     #expect(limits.headroomBytes == UploadConstants.diskHeadroomBytes + UploadConstants.diskMarginBytes)
     #expect(.milliseconds(limits.sessionMaxAge) == UploadConstants.sessionMaxAge)
