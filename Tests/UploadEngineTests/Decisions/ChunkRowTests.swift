@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import Promises
 import Testing
 
