@@ -3,6 +3,7 @@ import ChunkProtocol
 import Dispatch
 import Glibc
 import Integrity
+import Lookup
 import Promises
 import Synchronization
 import Testing
