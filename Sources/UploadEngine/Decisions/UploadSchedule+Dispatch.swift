@@ -89,11 +89,11 @@ extension UploadSchedule {
 
   /// The upload was begun for a shorter content, and of this one the server would have to take more chunks than it does. Not where parts
   /// are at the server alone, nor where longer ones cannot be sent.
-  private func needsLongerChunks(_ file: FileUpload, than chunkBytes: Int) -> Bool {
-    let sizeBytes = file.snapshot.sizeBytes
-    guard file.publishing == nil, !file.mustKeepSession, !abilities.takes(chunksOf: chunkBytes, forFileOf: sizeBytes)
+  func needsLongerChunks(_ file: FileUpload, than chunkBytes: Int) -> Bool {
+    guard file.publishing == nil, !file.mustKeepSession,
+      !abilities.takes(chunksOf: chunkBytes, forFileOf: file.snapshot.sizeBytes)
     else { return false }
-    return newChunkBytes(forFileOf: sizeBytes) > chunkBytes
+    return newChunkBytes(for: file) > chunkBytes
   }
 
   /// Gives up the present content's transfer: what was read is released, what is being sent goes on (its

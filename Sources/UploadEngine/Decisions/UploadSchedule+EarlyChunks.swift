@@ -81,6 +81,10 @@ extension UploadSchedule {
     guard maySendEarly(file), file.session != nil || !isSmall, !mayHaveUnreadRecord(file) else {
       return leaveTransfer(&file)
     }
+    if let session = file.session, needsLongerChunks(file, than: session.chunkBytes) {
+      leaveTransfer(&file)
+      abortSession(&file, at: now)
+    }
     let session = file.session ?? makeSession(for: file, at: now)
     file.session = session
     if file.transfer == nil {
@@ -122,7 +126,21 @@ extension UploadSchedule {
       noteSize(of: report.file, at: now)
       warmForOpenFiles(at: now)
     }
+    beginAnewWithLongerChunks(report.file, at: now)
     return isNews
+  }
+
+  /// A file that is written has outgrown the chunks of its session: the server would refuse the next one, and all of the file would go after
+  /// its end. A new session takes it from here on, while it is written.
+  private mutating func beginAnewWithLongerChunks(_ id: FileID, at now: Moment) {
+    guard let growth = files.entry(id)?.file.growth, var file = files[id],
+      needsLongerChunks(file, than: growth.chunkBytes)
+    else { return }
+    leaveTransfer(&file)
+    abortSession(&file, at: now)
+    files[id] = file
+    actions.append(.showStatus(id))
+    planSession(id, at: now)
   }
 
   /// A record that goes on naming what the server has of it would say that this is what its writer left.

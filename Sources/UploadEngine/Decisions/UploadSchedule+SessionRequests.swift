@@ -14,15 +14,25 @@ extension UploadSchedule {
 
   /// A session that is still to be opened.
   mutating func makeSession(for file: FileUpload, at now: Moment) -> UploadSession {
-    let sizeBytes = file.isOpen ? nil : file.snapshot.sizeBytes
-    return UploadSession(
+    UploadSession(
       state: .wanted, id: nil, nonce: makeNonce(),
-      chunkBytes: newChunkBytes(forFileOf: sizeBytes),
+      chunkBytes: newChunkBytes(for: file),
       epoch: file.snapshot.epoch,
       openedAtSeconds: now.wallMilliseconds / 1000, owner: owner)
   }
 
-  /// How long the chunks of a new session are.
+  /// How long the chunks of a new session for this file are. A file that is still written, and that has outgrown the length that is used while
+  /// nothing is known of its size, has them as one of four times its size has: it is begun anew a few times at most.
+  func newChunkBytes(for file: FileUpload) -> Int {
+    let sizeBytes = file.snapshot.sizeBytes
+    guard file.isOpen else { return newChunkBytes(forFileOf: sizeBytes) }
+    let usual = newChunkBytes(forFileOf: nil)
+    guard !abilities.takes(chunksOf: usual, forFileOf: sizeBytes) else { return usual }
+    let largest = min(fileBytesMax ?? .max, sizeBytes < .max / 4 ? sizeBytes * 4 : sizeBytes)
+    return newChunkBytes(forFileOf: max(sizeBytes, largest))
+  }
+
+  /// How long the chunks of a new session are; nil is a size that is not known yet.
   func newChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
     chunkBytes(wantedChunkBytes(forFileOf: sizeBytes), forFileOf: sizeBytes)
   }

@@ -305,6 +305,66 @@ struct Recording {
   }
 
   @Test(
+    "Regression (HU7, HU2): a recording was sent on to the chunk that its session does not take, and then all of it after its end"
+  )
+  func aRecordingThatOutgrowsTheChunksOfItsSession_goesOnInLongerOnes() {
+    var recording = Recording {
+      $0.takesRuns = true
+      $0.chunkCountMax = 8
+    }
+    recording.write(0..<8000)
+    #expect(recording.send() == [1, 2, 3, 4, 5, 6])
+    recording.write(8000..<8001)
+    recording.wait()
+    // The length that was given is that of shorter files, and the steps are 64 KiB.
+    let openings = recording.harness.sent.compactMap { request -> Int? in
+      if case .openSession(let opening) = request.order { opening.chunkBytes } else { nil }
+    }
+    #expect(openings == [64 << 10])
+    recording.harness.answer(.sessionOpened(id: "longer", chunkBytes: 64 << 10, expiresAtSeconds: nil)) {
+      $0.isOpenSession
+    }
+    recording.look()
+    recording.write(8001..<300_000)
+    #expect(recording.send() == [1, 2])
+    #expect(recording.harness.status(recording.file.id)?.lastFailure == nil)
+    recording.close()
+    #expect(recording.send() == [0, 3, 4])
+  }
+
+  @Test("Regression (HU2): a file that was opened again kept the parts of its earlier size")
+  func aFileThatIsRecordedOn_isBegunAnewBeforeItHasTooManyParts() {
+    var limits = ScheduleHarness.standardLimits
+    limits.bufferBytes = 1 << 20
+    limits.sealDelay = .milliseconds(100)
+    limits.growthInterval = .milliseconds(50)
+    var harness = ScheduleHarness(limits: limits) {
+      $0.chunkCountMax = 10
+      $0.fileBytesMax = 5 << 20
+    }
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: 9000)
+    harness.write(file)
+    harness.openSession()
+    harness.answerReads()
+    harness.answerChunk(0, .chunkStoredAs(token: "0"))
+    file.snapshot.epoch += 1
+    harness.handle(file.opened)
+    harness.handle(file.changed)
+    harness.advance(by: .milliseconds(100))
+    let report = GrowthReport(
+      file: file.id, chunkBytes: 1000, epoch: file.snapshot.epoch, sizeBytes: 10_001, writtenEndBytes: 10_001,
+      isFirst: true)
+    harness.apply { $0.grew(file.id, report, at: $1) }
+    harness.advance(by: .milliseconds(100))
+    let openings = harness.sent.compactMap { request -> Int? in
+      if case .openSession(let opening) = request.order { opening.chunkBytes } else { nil }
+    }
+    // For the largest file in ten parts.
+    #expect(openings == [512 << 10])
+  }
+
+  @Test(
     "Regression (PR12): a recording that outgrew what the server takes was said to when it was complete",
     .promises("S29d"))
   func aRecordingThatOutgrowsTheLimit_isSaidToAtOnce_andGoesOn() {
