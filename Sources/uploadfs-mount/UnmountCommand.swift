@@ -22,7 +22,7 @@ struct UnmountCommand: ParsableCommand {
 
   func run() throws {
     try reportingFailures {
-      try SettingBytes.check(arguments: RawArguments.all)
+      try SettingBytes.check(arguments: RawArguments.all, ofMountAt: mountPoint, flags: ["--timeout"])
       let limit = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
       // Where the system shows no mounts at all, nothing says that this is one.

@@ -18,7 +18,7 @@ struct WaitCommand: ParsableCommand {
 
   func run() throws {
     try reportingFailures {
-      try SettingBytes.check(arguments: RawArguments.all)
+      try SettingBytes.check(arguments: RawArguments.all, ofMountAt: mountPoint, flags: ["--timeout"])
       let limit = CommandLimit(timeout, of: mountPoint)
       let mount = try MountView(mountPoint)
       let watch = try mount.watchSummary()

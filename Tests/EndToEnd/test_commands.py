@@ -154,10 +154,11 @@ def test_a_pattern_that_is_no_text_is_refused_and_a_name_is_not(mount):
 
 def test_a_value_with_a_line_break_is_refused_in_one_line(folder):
     """Regression: it made several lines of the refusal, and a control character moved the cursor."""
+    (folder / "mnt").mkdir()
     for arguments, status in (
             (["--parallel", "4\n5"], 14), (["--keep", "\x1b[2J"], 14), (["--config", folder / "no\nfile.yaml"], 14),
             (["--token-file", folder / "no\nfile"], 15)):
-        done = run("mount", folder, "--to", "https://127.0.0.1:1", "--spool", folder / "spool", *arguments)
+        done = run("mount", folder / "mnt", "--to", "https://127.0.0.1:1", "--spool", folder / "spool", *arguments)
         assert done.returncode == status and done.stderr.count("\n") == 1 and "\x1b" not in done.stderr, done
     done = run("status", folder / "a\nb")
     assert done.returncode == 16 and done.stderr.count("\n") == 1 and "a\\nb" in done.stderr, done
