@@ -441,7 +441,9 @@ final class SimulatedClient: CopyHolder {
   func explanation(of id: FileID) -> (state: FileStatus.State?, code: String?) {
     let status = schedule?.status(
       of: id, publishedName: { publishedName(of: id, at: $0) }, at: world.time.moment)
-    return (status?.state, status?.lastFailure?.code)
+    // What waits for other contents of its file has not failed.
+    let reason = status?.state == .waiting ? status?.reason : nil
+    return (status?.state, status?.lastFailure?.code ?? reason)
   }
 
   /// Nothing is lent out while nothing is under way.

@@ -296,7 +296,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
     .retrySetbacks, .forgetNames, .forgetIntents, .answerEarly, .answerLate, .evictForOne,
-    .announceLastKnown, .endFailedScan, .hideScanFailure, .verifyInMemory, .replaceOthers, .resendPublished,
+    .announceLastKnown, .hideScanFailure, .verifyInMemory, .replaceOthers, .resendPublished,
     .chooseAgain,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {

@@ -52,6 +52,21 @@ extension UploadSchedule {
     if let published { findAtServer(id, published, at: now) }
   }
 
+  /// What was read before the server said what it holds, and is there, is not sent.
+  private mutating func passOverFound(in file: inout FileUpload) {
+    guard let transfer = file.transfer, !file.isWholeFile else { return }
+    for index in Array(transfer.readIndices) {
+      guard case .read(let read, let digest) = transfer.states[index], isAlreadyThere(digest, index, of: file) else {
+        continue
+      }
+      transfer.set(.done(digest), at: index)
+      file.session?.held.acknowledge(digest, at: index)
+      file.progress.reusedChunks += 1
+      reusedChunks += 1
+      release(read)
+    }
+  }
+
   mutating func sessionQueryEnded(
     _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
   ) {
@@ -83,8 +98,10 @@ extension UploadSchedule {
         denied = takeBackDenied(of: transfer, notIn: held)
       }
       takeOverLostPlaces(of: &file)
+      passOverFound(in: &file)
       checkpoint(&file)
       files[id] = file
+      countFound(of: id)
       actions.append(.showStatus(id))
       if denied > 0 {
         let message = "The server no longer holds \(denied) chunks that it had acknowledged; they are sent again."

@@ -87,6 +87,8 @@ extension UploadSchedule {
       actions.append(.record(id))
       actions.append(.showStatus(id))
     } else {
+      // It waits for no other content of its file.
+      files[id]?.progress.latest = nil
       settleName(id, at: now)
     }
     return .obeyed
