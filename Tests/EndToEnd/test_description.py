@@ -114,7 +114,7 @@ def test_bodies_are_as_described(description, client):
     opened = Session(client)
     opened.put(0, b"x")
     for name, target, document in (
-            ("openSession", "/v1/uploads", opened.document | {"content_type": None}),
+            ("openSession", "/v1/uploads", opened.document | {"content_type": None, "base": None}),
             ("commit", f"/v1/uploads/{opened.id}/commit", opened.commit_document(
                 [b"x"], name="other", if_taken="number", published_as="another",
                 replaces=[{"file_id": "f", "merkle_root": "00" * 32, "size": 1, "chunk_size": 1}]))):
