@@ -172,9 +172,9 @@ def test_open_files_that_do_nothing_cost_nothing(new_mount, receiver):
             time.sleep(10)
             return (processor_seconds(process) - before) / 10
 
-        # The disk gets first what was written, and they rest after ten seconds: then 0.4 to 0.5 %, also on a busy machine.
-        # That they are asked in turns WriteBackTests hold.
-        wait_until(lambda: share() <= 0.01, "they take less than a hundredth of a core", timeout=100)
+        # The disk gets first what was written, and they rest after ten seconds: then 0.4 to 0.5 %, and up to 1 % where the other thread
+        # of the core is busy. That they are asked in turns WriteBackTests hold.
+        wait_until(lambda: share() <= 0.02, "they take less than a fiftieth of a core", timeout=100)
     finally:
         for file in files:
             file.close()

@@ -367,7 +367,7 @@ def test_the_machine_keeps_its_own_setting_when_the_start_is_killed(forbidden):
     """Killed, with its group, in the moment in which the list has the other name."""
     forbidden("cubic")
     before, met = machine_settings(), 0
-    for _ in range(200):
+    for _ in range(1000):
         process = subprocess.Popen(
             [network_program(), "--congestion", "cubic", "path0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True)
