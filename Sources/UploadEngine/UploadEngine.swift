@@ -129,6 +129,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private static let changedFilesMax = 4096
   /// Who is told that the catalog cannot be read.
   let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
+  /// Whether another destination's catalog knows a capture as it lies; nil where there is no other one.
+  let isKnownElsewhere = Mutex<(@Sendable (FileSnapshot) throws(StorageError) -> Bool)?>(nil)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
   /// What the catalog knows of the files that may be in the spool; for the filesystem.
@@ -353,9 +355,26 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let former = try publications?.former(at: snapshot.names, areCalledAsPaths: !names.areMade) {
       destination.publishedName(for: $0)
     }
+    if let former, !former.isOf(snapshot.id), try isRenamedCapture(snapshot) { return nil }
     // What the capture itself is called counts, also where the catalog has lost it.
     if former != nil { try names.recall([snapshot.id]) }
     return former
+  }
+
+  /// It is no capture of this destination, and one of another: it was renamed to where it is found.
+  private func isRenamedCapture(_ snapshot: FileSnapshot) throws(StorageError) -> Bool {
+    guard let isKnownElsewhere = isKnownElsewhere.withLock({ $0 }), try catalog.known(snapshot.id) == nil else {
+      return false
+    }
+    return try isKnownElsewhere(snapshot)
+  }
+
+  /// An earlier run has recorded the capture as it lies in the spool, under whatever name. Blocks.
+  func hasRecorded(_ snapshot: FileSnapshot) throws(StorageError) -> Bool {
+    guard knownIdentities[snapshot.inode] == snapshot.id, let known = try catalog.known(snapshot.id) else {
+      return false
+    }
+    return known.sizeBytes == snapshot.sizeBytes && known.modifiedNanoseconds == snapshot.modifiedNanoseconds
   }
 
   /// Makes durable that an earlier receipt no longer covers the file.

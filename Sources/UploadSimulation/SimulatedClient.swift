@@ -36,6 +36,8 @@ final class SimulatedClient: CopyHolder {
   private var time = RunningTime()
   /// What this start has found in the catalog.
   private var inherited: [CatalogEntry] = []
+  /// Which captures the catalog knew at this start, by their inode numbers.
+  private var recordedIdentities: LookupTable<UInt64, FileID> = [:]
   /// Counts starts: whatever was under way in an earlier one comes to nothing.
   private(set) var life = 0
   private(set) var recordedDigests: LookupTable<FileID, LookupTable<Int, ChunkDigest>> = [:]
@@ -117,6 +119,8 @@ final class SimulatedClient: CopyHolder {
     if world.bug == .deliverOlder { entries = entries.map(capture.forgettingDelivered) }
     capture.notePutBack(knownTo: storage.entries, site.oracle)
     storage.begin(in: capture.instance)
+    recordedIdentities = [:]
+    for entry in storage.entries where !entry.state.isHistory { recordedIdentities[entry.inode] = entry.id }
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
     var (records, lacksRecords) = storage.load(world)
     unreadSessions =
@@ -257,9 +261,23 @@ final class SimulatedClient: CopyHolder {
     let isOverlooked = world.bug == .deliverOlder
     if !isOverlooked, let snapshot = event.found, schedule?.mayComeAfterPublication(snapshot) == true {
       former = publications.former(at: snapshot.names)
+      if let last = former, !last.isOf(snapshot.id), isRenamedCapture(snapshot) { former = nil }
       if former != nil { names.recall(snapshot.id) }
     }
     apply { $0.handle(event, after: former, at: $1) }
+  }
+
+  /// As `UploadEngine.isRenamedCapture`.
+  private func isRenamedCapture(_ snapshot: FileSnapshot) -> Bool {
+    guard storage.catalog[snapshot.id] == nil, let daemon else { return false }
+    return daemon.clients.contains { $0 !== self && $0.hasRecorded(snapshot) }
+  }
+
+  private func hasRecorded(_ snapshot: FileSnapshot) -> Bool {
+    guard recordedIdentities[snapshot.inode] == snapshot.id, let known = storage.catalog[snapshot.id] else {
+      return false
+    }
+    return known.sizeBytes == snapshot.sizeBytes && known.modifiedNanoseconds == snapshot.modifiedNanoseconds
   }
 
   func contentWillChange(_ id: FileID) -> Bool {

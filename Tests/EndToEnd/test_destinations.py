@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from filesystems import RENAME_EXCHANGE, renameat2
 from harness import unmount_lazily, wait_until, write_random
 from promises import needs
 from s3_servers import credentials
@@ -177,6 +178,29 @@ def test_s74_both_uploads_go_on_after_kill_9(mount, receiver, archive):
     mount.wait_for("a.mov", "complete")
     assert receiver.stats()["files_published"] == 1, "it was not sent again"
     assert archive.published() == {"a.mov": 8 * CHUNK}
+
+
+@pytest.mark.promises("S80f")
+def test_a_capture_that_is_exchanged_and_new_to_a_destination_is_not_taken_for_a_backup(mount, receiver, archive):
+    """Regression (combinations, seed 481408693): the mount died before the archive's catalog had heard that an older capture, which went to
+    the main destination alone, had got the name of a delivered one. The archive held it as older than what was delivered."""
+    (mount.root / "older.txt").write_bytes(b"older")
+    mount.wait_for("older.txt", "complete")
+    (mount.root / "take.mov").write_bytes(b"the take")
+    mount.wait_for("take.mov", "complete")
+    # Both catalogs have what they know.
+    assert mount.stop() == 0
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    renameat2(mount.root / "older.txt", mount.root / "take.mov", RENAME_EXCHANGE)
+    mount.kill()
+    mount.start()
+    mount.wait_all()
+    status = mount.status("take.mov")
+    assert {part["name"]: part["state"] for part in status["destinations"]} == {"main": "complete", "archive": "complete"}
+    for place in (receiver, archive):
+        assert (place.files / "take.mov").read_bytes() == b"older"
+    assert (receiver.files / "older.txt").read_bytes() == b"the take"
 
 
 @pytest.mark.promises("S75c", "S42a")

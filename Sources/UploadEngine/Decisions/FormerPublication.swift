@@ -27,6 +27,9 @@ public struct FormerPublication: Hashable, Sendable {
     self.isLast = isLast
   }
 
+  /// A content of this capture was published.
+  package func isOf(_ file: FileID) -> Bool { publication.fileID == file }
+
   /// The file was changed after what was published.
   func isBefore(_ snapshot: FileSnapshot) -> Bool { origin.modifiedNanoseconds < snapshot.modifiedNanoseconds }
 

@@ -61,6 +61,12 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
         contents: SharedContents(
           contents: own, mayGo: { candidate in others.allSatisfy { $0.mayLose(candidate) } },
           countsAsWhole: { id in others.allSatisfy { $0.mayCountAsWhole(id) } }))
+      member.engine.isKnownElsewhere.withLock {
+        $0 = { snapshot throws(StorageError) in
+          for other in others where try other.hasRecorded(snapshot) { return true }
+          return false
+        }
+      }
     }
   }
 
