@@ -178,10 +178,12 @@ package final class PublicationIndex: Sendable {
   ) throws(StorageError) -> LookupSet<FileID> {
     guard !other.utf8.elementsEqual(name.utf8), mayBeKnown(Name(other.utf8)) else { return [] }
     let key = Name(other.utf8)
+    let (noted, open) = state.withLock { ($0.unsaved[key], ($0.asked[key] ?? []) + $0.open(key)) }
     let recorded = try recorded(other, ifExists == .refuse ? .refuse : .number)
-    let (noted, open) = state.withLock { ($0.unsaved[key]?.publication, ($0.asked[key] ?? []) + $0.open(key)) }
-    var captures = LookupSet((open + recorded.intents.map(\.publication)).map(\.fileID))
-    if let last = noted ?? recorded.last, (last.publishedAs ?? other).utf8.elementsEqual(published.utf8) {
+    // Of those before what is noted it is known what became of them.
+    let intents = recorded.intents.filter { $0.number > noted?.intent?.number ?? 0 }.map(\.publication)
+    var captures = LookupSet((open + intents).map(\.fileID))
+    if let last = noted?.publication ?? recorded.last, (last.publishedAs ?? other).utf8.elementsEqual(published.utf8) {
       captures.insert(last.fileID)
     }
     return captures

@@ -276,6 +276,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "ignored-names", seed: 52_800_000_028,
       story: "what had got a temporary name after its delivery was delivered again under that"),
+    FoundSeed(
+      scenario: "templates", seed: 53_000_013_007,
+      story: "what the catalog had not heard of yet was taken for what nobody had heard of, which cost a number"),
   ]
 
   @Test(arguments: found)

@@ -119,6 +119,21 @@ import Testing
     #expect(right.replaces.map(\.fileID) == [1, 2].map { FileID(high: 1, low: $0) })
   }
 
+  /// Regression (templates 53000013007): what had been published as `a` kept its name from what came after it at its path, because the
+  /// catalog still had what was to be published as `a-2`, of which the answer had come and said that it lay there.
+  @Test(.promises("DE138a")) func whatIsAnswered_isNotUnclear_beforeTheCatalogHasTheAnswer() throws {
+    publish(1)
+    let renamed = Self.publication(1, at: "a-2")
+    index.begins(HTTPRequestID(2), [.init(name: "a-2", publication: renamed)])
+    index.recordBegun([HTTPRequestID(2)])
+    index.ended(HTTPRequestID(2), Self.receipt(of: renamed, named: "a-2"))
+    begin(3, publishing: 1)
+    let claimant = PublicationIndex.Claimant(
+      FileID(high: 1, low: 2), at: [RelativePath("a")], isCalledAsItsPath: false)
+    let replaced = try index.right(to: "a", for: claimant, .number).replaces
+    #expect(replaced.map(\.fileID) == [FileID(high: 1, low: 1)])
+  }
+
   /// A capture that was `a` there, and was renamed to `a-2`, has two publications.
   @Test(.promises("DE138a")) func whatLiesThereUnderItsOwnNames_givesWayAtEachOfThem() throws {
     for name in ["a", "a-2"] {
