@@ -45,7 +45,7 @@ struct RowTrial {
     let sent = chunkBytes < content.bytes.count ? nil : exchange.run(.sendChunk(sending), at: endpoint).outcome
     // Where the server has parts of a file only, the token of the chunk names the one that is to be ended.
     var ended = exchange.run(.abort(session), at: endpoint).outcome
-    if case .chunkStoredAs(let token, _) = sent, hasRows {
+    if case .chunkStoredAs(let token, _, _) = sent, hasRows {
       ended = exchange.run(.abort(SessionIdentity(id: token, nonce: file.nonce)), at: endpoint).outcome
     }
     switch sent {

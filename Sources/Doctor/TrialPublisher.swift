@@ -51,7 +51,7 @@ struct TrialPublisher {
       let token: String
       switch exchange.run(.sendChunk(sending), at: endpoint).outcome {
       case .chunkStored: token = ""
-      case .chunkStoredAs(let name, _): token = name
+      case .chunkStoredAs(let name, _, _): token = name
       case let other: return other
       }
       proof.append(content.digest)

@@ -286,10 +286,11 @@ extension UploadEngine {
     case .abort(let session): return .abort(session)
     case .chunk(let session, let index, let digest, let read, let place):
       guard let chunk = held.withLock({ $0[read] }) else { return nil }
-      return .sendChunk(
-        ChunkSending(
-          session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
-          body: chunk.buffer, place: place, sentBytes: SentByteCounter()))
+      var sending = ChunkSending(
+        session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
+        body: chunk.buffer, place: place, sentBytes: SentByteCounter())
+      sending.copied = destination.source(of: sending)
+      return .sendChunk(sending)
     case .run(let session, let chunks):
       let sendings = held.withLock { held in
         chunks.compactMap { chunk in

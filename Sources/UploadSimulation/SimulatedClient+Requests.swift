@@ -368,10 +368,11 @@ extension SimulatedClient {
     case .abort(let session): return .abort(session)
     case .chunk(let session, let index, let digest, let read, let place):
       guard let buffer = buffers[read] else { return nil }
-      return .sendChunk(
-        ChunkSending(
-          session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
-          encoding: buffer.encoding, body: buffer, place: place, sentBytes: SentByteCounter()))
+      var sending = ChunkSending(
+        session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
+        encoding: buffer.encoding, body: buffer, place: place, sentBytes: SentByteCounter())
+      sending.copied = destination.source(of: sending)
+      return .sendChunk(sending)
     case .run(let session, let chunks):
       let sendings = chunks.compactMap { chunk in
         buffers[chunk.read].map {

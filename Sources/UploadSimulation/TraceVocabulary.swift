@@ -124,7 +124,7 @@ extension StepOutcome {
       "held \(list: digests.keys.sorted())\(isDurable ? ", durable" : "")"
     case .stillThere: "still there"
     case .chunkStored: "chunk stored"
-    case .chunkStoredAs(let token, _): "chunk stored as \(token)"
+    case .chunkStoredAs(let token, _, let isCopied): "chunk \(isCopied ? "copied" : "stored") as \(token)"
     case .published(let receipt): "published \(receipt.name), receipt \(receipt.id)"
     case .incomplete(let missing): "incomplete, missing \(list: missing)"
     case .each(let outcomes): "each: \(list: outcomes.lazy.map(\.brief), separator: "; ")"

@@ -6,6 +6,8 @@ import time
 import pytest
 
 from harness import sha256, write_random
+from s3_front import S3Front
+from s3_servers import PART
 
 MB = 1_000_000
 
@@ -91,3 +93,63 @@ def test_lines_that_follow_one_another_are_sent_together(mount, receiver):
     mount.wait_all()
     assert sha256(receiver.files / "run.csv") == sha256(path)
     assert receiver.stats()["files_published"] - before <= 12
+
+
+@pytest.mark.promises("DE151")
+def test_s3_copies_the_parts_that_are_the_same(moto, new_s3_mount):
+    """Regression (HU4): all of a file was sent to S3 for each appended line."""
+    copies, bodies = [], []
+
+    def watches(method, path, fields):
+        if method == "PUT" and "partNumber" in path:
+            (copies if fields.get("x-amz-copy-source") else bodies).append(path)
+
+    with S3Front(moto.port, watches) as front:
+        mount = new_s3_mount(moto.url(port=front.port))
+        log = mount.root / "day 1" / "run ü.log"
+        log.parent.mkdir()
+        write_random(log, 5 * PART + 1000)
+        mount.wait_all()
+        assert (len(copies), len(bodies)) == (0, 6)
+
+        with open(log, "ab") as file:
+            file.write(b"x" * 1000)
+        mount.wait_all()
+        assert moto.object("day 1/run ü.log") == log.read_bytes()
+        assert (len(copies), len(bodies)) == (5, 7)
+        status = mount.status("day 1/run ü.log")
+        assert status["chunks"]["reused"] == 5 and status["revision"] == 2
+
+        # Under its next name too, from the object that has the former one.
+        os.rename(log, mount.root / "renamed.log")
+        mount.wait_all()
+        assert moto.object("renamed.log") == (mount.root / "renamed.log").read_bytes()
+        assert (len(copies), len(bodies)) == (10, 8)
+        with open(mount.root / "renamed.log", "r+b") as file:
+            os.pwrite(file.fileno(), b"y" * 100, 2 * PART + 10)
+        mount.wait_all()
+        assert moto.object("renamed.log") == (mount.root / "renamed.log").read_bytes()
+        assert (len(copies), len(bodies)) == (14, 10)
+
+        # What another program puts there is not taken for it.
+        moto.put("renamed.log", os.urandom(6 * PART))
+        with open(mount.root / "renamed.log", "ab") as file:
+            file.write(b"z" * 1000)
+        mount.wait_all()
+        receipt = mount.status("renamed.log")["receipt"]
+        assert moto.object(receipt.get("published_as", receipt["name"])) == (mount.root / "renamed.log").read_bytes()
+    assert moto.uploads() == []
+
+
+@pytest.mark.promises("DE151")
+def test_a_server_that_copies_no_parts_gets_them(rclone, new_s3_mount):
+    mount = new_s3_mount(rclone.url())
+    write_random(mount.root / "run.log", 4 * PART)
+    mount.wait_all()
+    for _ in range(2):
+        with open(mount.root / "run.log", "ab") as file:
+            file.write(b"x" * 1000)
+        mount.wait_all()
+        assert rclone.object("run.log") == (mount.root / "run.log").read_bytes()
+        assert mount.status("run.log")["attempts"] == 0
+    assert rclone.keys() == ["run.log"]

@@ -19,7 +19,9 @@ extension S3Destination {
   /// What a step begins with; kept for its answers.
   func begin(_ step: UploadStep) {
     switch step {
-    case .openSession(let opening): begin(.opening, opening.nonce, opening.path, opening.right)
+    case .openSession(let opening):
+      publishedParts.begin(opening)
+      begin(.opening, opening.nonce, opening.path, opening.right)
     case .commit(let commit): begin(.completion, commit.session.nonce, commit.path, commit.right)
     case .sendWholeFile(let sending):
       begin(.object, sending.nonce, sending.path, sending.right, mayTry: sending.plainBytes <= Self.trialBytesMax)

@@ -19,15 +19,23 @@ extension S3Destination {
       return first.status < 500 ? .warmed : refused(answer)
     case .openSession(let opening): return opened(opening, responses)
     case .querySession, .secureSession: return held(responses)
-    case .sendChunk(let sending):
-      if let failure = refusal(of: sending.session, answer) { return .refused(failure) }
-      return stored(answer)
+    case .sendChunk(let sending): return sent(sending, responses)
     case .commit(let commit): return committed(commit, course(of: commit, responses))
-    case .abort: return answer.isSuccess || answer.status == 404 && answer.code != nil ? .ended : refused(answer)
+    case .abort(let session):
+      publishedParts.ended(session)
+      return answer.isSuccess || answer.status == 404 && answer.code != nil ? .ended : refused(answer)
     case .sendWholeFile(let sending): return published(sending, course(of: sending, responses))
     case .sendBundle, .sendRun, .sendZeros:
       return unexpected("was sent several files or chunks in one request, which it never offered to take")
     }
+  }
+
+  /// It can be tried again. A server that never answers a copy is not asked for ever.
+  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+    if case .sendChunk(let sending) = step, sending.copied != nil {
+      publishedParts.copied(in: sending.session, .failed)
+    }
+    return .refused(StepFailure(error))
   }
 
   /// What was published stays so when a trial or a look behind it has no answer.
@@ -74,6 +82,20 @@ extension S3Destination {
       expiresAtSeconds: answer.response.header("x-amz-abort-date").flatMap(HTTPDate.seconds))
   }
 
+  private func sent(_ sending: ChunkSending, _ responses: [HTTPResponse]) -> StepOutcome {
+    var answers = responses.map { S3Answer($0) }
+    if sending.copied != nil {
+      let copy = answers.removeFirst()
+      let end = S3CopyEnd(copy, to: sending)
+      publishedParts.copied(in: sending.session, end)
+      if case .copied(let tag) = end { return .chunkStoredAs(token: tag, isCopied: true) }
+      if answers.isEmpty { return refused(copy) }
+    }
+    guard let answer = answers.last else { return unexpected("did not answer") }
+    if let failure = refusal(of: sending.session, answer) { return .refused(failure) }
+    return stored(answer)
+  }
+
   private func stored(_ answer: S3Answer) -> StepOutcome {
     guard answer.isSuccess else {
       // rclone (serve s3) passes parts on as they come in order, and takes no others in the place of these.
@@ -114,11 +136,16 @@ extension S3Destination {
     }
     guard let end = course.end else { return unexpected("has no end of its answers") }
     switch end {
-    case .found(let object): return .published(receipt(object.publicationID ?? "", object))
+    case .found(let object):
+      if let tag = object.entityTag {
+        publishedParts.published(commit, as: .init(name: course.search.key, entityTag: tag))
+      }
+      return .published(receipt(object.publicationID ?? "", object))
     case .published(let answer):
       guard answer.root?.name.hasPrefix("CompleteMultipartUpload") == true,
         let tag = S3Answer.entityTag(answer.root?.child("ETag")?.text)
       else { return unexpected("completed an upload, but its answer is not understood") }
+      publishedParts.published(commit, as: .init(name: course.search.key, entityTag: tag))
       return .published(receipt(S3Answer.publicationID(answer.response, tag), answer))
     case .nameless: return unexpected("completed an upload, but its answer is not understood")
     case .taken: return taken(course.search.key, isBound: true, right(commit.right).ifExists)

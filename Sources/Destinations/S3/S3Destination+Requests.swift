@@ -8,7 +8,7 @@ extension S3Destination {
     begin(step)
     switch step {
     case .querySession(let session), .secureSession(let session): return listRequest(session, after: 0)
-    case .sendChunk(let sending): return partRequest(sending)
+    case .sendChunk(let sending): return copyRequest(sending) ?? partRequest(sending)
     case .abort(let session): return uploadRequest(.delete, session)
     case .openSession, .commit, .sendWholeFile:
       // Each of them begins with one.
@@ -41,7 +41,14 @@ extension S3Destination {
       case .end: return nil
       }
     case .openSession(let opening): return nextOpeningRequest(opening, responses)
-    case .prewarm, .sendChunk, .sendRun, .sendZeros, .abort, .sendBundle:
+    case .sendChunk(let sending):
+      // What cannot be copied is sent.
+      guard sending.copied != nil, responses.count == 1, let first = responses.first else { return nil }
+      return switch S3CopyEnd(S3Answer(first), to: sending) {
+      case .copied, .failed: nil
+      case .isUnknown, .isChanged, .isUnproven: partRequest(sending)
+      }
+    case .prewarm, .sendRun, .sendZeros, .abort, .sendBundle:
       return nil
     }
   }
@@ -91,6 +98,20 @@ extension S3Destination {
       headers: checksumHeaders(sending.digest, checksum(of: sending.session)), body: .pinned(sending.body),
       sha256: sending.digest.sha256,
       limits: .forBody(of: sending.body.bytes.count), sentBytes: sending.sentBytes)
+  }
+
+  /// UploadPartCopy: the server takes the part out of an object; nil where the part is sent.
+  private func copyRequest(_ sending: ChunkSending) -> HTTPRequest? {
+    guard let source = sending.copied else { return nil }
+    let start = UInt64(sending.index) * UInt64(sending.plainBytes)
+    let path = "/\(PercentEncoding.encode(address.bucket))/\(PercentEncoding.encode(source.name, keepsSlashes: true))"
+    return uploadRequest(
+      .put, sending.session, query: [("partNumber", "\(sending.index &+ 1)")],
+      headers: [
+        ("x-amz-copy-source", path),
+        ("x-amz-copy-source-range", "bytes=\(start)-\(start + UInt64(sending.plainBytes) - 1)"),
+        ("x-amz-copy-source-if-match", source.entityTag),
+      ], body: .bytes([]), sha256: sha256([]), limits: HTTPRequestLimits(total: Self.completionTimeout))
   }
 
   private func listRequest(_ session: SessionIdentity, after marker: Int) -> HTTPRequest {

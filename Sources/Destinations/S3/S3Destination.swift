@@ -77,6 +77,7 @@ public struct S3Destination: Destination {
   let host: String
   let checksums = S3ChecksumMemory()
   let names: S3NameMemory
+  let publishedParts = S3PublishedParts()
   /// Looks whose a key is before it publishes one that must not be another one's.
   private(set) var looksFirst = true
 
@@ -131,8 +132,12 @@ public struct S3Destination: Destination {
     abilities.sessionsStay = true
     abilities.ifExists = options.ifExists
     abilities.comparesObjects = true
+    abilities.copiesChunks = true
     self.abilities = abilities
   }
+
+  /// A part of what this run has published of the capture before.
+  public func source(of sending: ChunkSending) -> ChunkSource? { publishedParts.source(of: sending) }
 
   /// Without the look before.
   public var underConditionsAlone: (any Destination)? {

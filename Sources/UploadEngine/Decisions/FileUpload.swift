@@ -100,10 +100,18 @@ struct FileUpload: Sendable {
   var isMetUnread = false
   /// The search has found it, and nothing here knows of a delivery or of a content before this one: the server may have it.
   var mayBeAtServer = false
+  /// How long the chunks of the content were that was delivered before this one; 0 where that is not known.
+  private(set) var formerChunkBytes: UInt32 = 0
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
   /// For a removed file: a rule has removed it.
   var wasDiscarded = false
+
+  /// The content is about to be another one than that which was delivered.
+  mutating func forgetReceipt() {
+    if let chunkBytes = receipt?.chunkBytes { formerChunkBytes = UInt32(clamping: chunkBytes) }
+    receipt = nil
+  }
 
   @Rare private var begun: Progress?
   /// What there is to say of a file that has come to work. Most of those that wait have not, and there can be many.

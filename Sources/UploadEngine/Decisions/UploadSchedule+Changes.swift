@@ -43,7 +43,7 @@ extension UploadSchedule {
     }
     contentsToChange[id] = known
     file.progress.seal = nil
-    file.receipt = nil
+    file.forgetReceipt()
     file.publishedPaths = []
     files[id] = file
     return true

@@ -32,8 +32,12 @@ extension UploadSchedule {
     if let expiresAtSeconds = outcome.chunkExpiresAtSeconds { file.session?.expiresAtSeconds = expiresAtSeconds }
     if isCurrent {
       file.transfer?.set(.done(digest), at: index)
-      let byteCount = file.transfer?.plan.byteCount(of: index) ?? 0
-      acknowledgedBytes += UInt64(byteCount)
+      if outcome.isChunkCopied {
+        file.progress.reusedChunks += 1
+        reusedChunks += 1
+      } else {
+        acknowledgedBytes += UInt64(file.transfer?.plan.byteCount(of: index) ?? 0)
+      }
     } else if let transfer = file.transfer, transfer.states.indices.contains(index),
       case .read(let read, digest) = transfer.states[index]
     {
@@ -46,6 +50,7 @@ extension UploadSchedule {
     checkpointInTime(&file, at: now)
     files[id] = file
     progressed(id)
+    if outcome.isChunkCopied { countFound(of: id) }
     allowMoreChunks(of: id)
     actions.append(.showStatus(id))
   }

@@ -109,7 +109,7 @@ extension UploadSchedule {
     file.unreadable = nil
     file.changeSequence = makeChangeSequence()
     file.publishedPaths = []
-    file.receipt = nil
+    file.forgetReceipt()
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
     file.progress.encoding = nil

@@ -307,12 +307,17 @@ extension StepOutcome {
 
   /// The name that the server gave the chunk.
   var chunkToken: String? {
-    if case .chunkStoredAs(let token, _) = self { token } else { nil }
+    if case .chunkStoredAs(let token, _, _) = self { token } else { nil }
   }
 
   /// When the session expires, where the acknowledgement of a chunk says so.
   var chunkExpiresAtSeconds: Int64? {
-    if case .chunkStoredAs(_, let expiresAtSeconds) = self { expiresAtSeconds } else { nil }
+    if case .chunkStoredAs(_, let expiresAtSeconds, _) = self { expiresAtSeconds } else { nil }
+  }
+
+  /// The server had the chunk's bytes already.
+  var isChunkCopied: Bool {
+    if case .chunkStoredAs(_, _, let isCopied) = self { isCopied } else { false }
   }
 }
 

@@ -24,12 +24,24 @@ extension UploadSchedule {
   /// How long the chunks of a new session for this file are. A file that is still written, and that has outgrown the length that is used while
   /// nothing is known of its size, has them as one of four times its size has: it is begun anew a few times at most.
   func newChunkBytes(for file: FileUpload) -> Int {
+    if let bytes = chunkBytesToCopy(for: file) { return bytes }
     let sizeBytes = file.snapshot.sizeBytes
     guard file.isOpen else { return newChunkBytes(forFileOf: sizeBytes) }
     let usual = newChunkBytes(forFileOf: nil)
     guard !abilities.takes(chunksOf: usual, forFileOf: sizeBytes) else { return usual }
     let largest = min(fileBytesMax ?? .max, sizeBytes < .max / 4 ? sizeBytes * 4 : sizeBytes)
     return newChunkBytes(forFileOf: max(sizeBytes, largest))
+  }
+
+  /// As long as those of what is published, where the server copies those that are the same; nil elsewhere, and where the file or a request
+  /// takes no such ones.
+  private func chunkBytesToCopy(for file: FileUpload) -> Int? {
+    let bytes = file.receipt?.chunkBytes ?? Int(file.formerChunkBytes)
+    guard abilities.copiesChunks, bytes >= abilities.chunkBytesMin, takesBase(file),
+      bytes <= min(limits.bufferBytes, requestBytesMax ?? .max),
+      abilities.takes(chunksOf: bytes, forFileOf: file.snapshot.sizeBytes)
+    else { return nil }
+    return bytes
   }
 
   /// How long the chunks of a new session are; nil is a size that is not known yet.
@@ -104,12 +116,12 @@ extension UploadSchedule {
     file.session = session
   }
 
-  /// It has been published before, and what is published may be much of what it is now. Not of one that was written anew from its
-  /// beginning, for which the server would copy in vain; nor where the session is to prove what the file was.
+  /// It has been published before, and what is published may be much of what it is now, or, under another name, all of it. Not of one that was
+  /// written anew from its beginning, for which the server would copy in vain; nor where the session is to prove what the file was.
   private func takesBase(_ file: FileUpload) -> Bool {
     let contentsBefore = file.isOpen ? file.revision : max(file.revision, 1) - 1
-    return contentsBefore > 0 && !file.snapshot.isWrittenAnew && file.snapshot.interruption == nil
-      && file.wantedSeal == nil && !file.lacksParts && file.progress.lost == nil
+    return (file.receipt != nil || contentsBefore > 0 && !file.snapshot.isWrittenAnew)
+      && file.snapshot.interruption == nil && file.wantedSeal == nil && !file.lacksParts && file.progress.lost == nil
   }
 
   /// Whether its session is to leave open how long it is. An upload to which chunks are appended is published by the last byte of

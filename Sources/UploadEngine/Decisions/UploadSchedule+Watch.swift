@@ -65,8 +65,10 @@ extension UploadSchedule {
     case .chunkStored, .chunkStoredAs, .published, .each: isAcknowledged = true
     default: isAcknowledged = false
     }
-    if isAcknowledged {
-      chunkAnsweredAt = now.monotonic
+    // What the server has copied says nothing of the line.
+    let isCarried = isAcknowledged && !outcome.isChunkCopied
+    if isAcknowledged { chunkAnsweredAt = now.monotonic }
+    if isCarried {
       flightWindow.arrived(byteCount - Int(clamping: underway.sentBytes), at: now.monotonic)
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
@@ -79,12 +81,12 @@ extension UploadSchedule {
     watchdog.ended(request, isAcknowledged: isAcknowledged, at: now.monotonic)
     let (plainBytes, sentBytes) = bytesUnderWay
     if let (bytes, interval) = sampler.ended(
-      byteCount, isAcknowledged: isAcknowledged, underWay: plainBytes, at: now.monotonic)
+      byteCount, isAcknowledged: isCarried, underWay: plainBytes, at: now.monotonic)
     {
       estimate.add(bytes: bytes, over: interval, at: now.monotonic)
     }
     if let (bytes, interval) = lineSampler.ended(
-      byteCount, counting: underway.sentBytes(of: byteCount), isAcknowledged: isAcknowledged, underWay: sentBytes,
+      byteCount, counting: underway.sentBytes(of: byteCount), isAcknowledged: isCarried, underWay: sentBytes,
       at: now.monotonic)
     {
       lineRate.add(bytes: bytes, over: interval, at: now.monotonic)

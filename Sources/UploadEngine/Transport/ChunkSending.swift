@@ -18,6 +18,8 @@ public struct ChunkSending: Sendable {
   public var place: ChunkPlace
   /// Counts what the network took.
   public var sentBytes: SentByteCounter
+  /// Where the server has the same bytes, from which it is asked to copy them first; nil: they are sent.
+  public var copied: ChunkSource?
 
   /// A chunk with its bytes; plain ones, unless said otherwise.
   public init(
@@ -33,6 +35,23 @@ public struct ChunkSending: Sendable {
     self.digest = digest
     self.body = body
     self.sentBytes = sentBytes
+  }
+}
+
+/// What is published and has a chunk's bytes at the chunk's place.
+public struct ChunkSource: Hashable, Sendable {
+  /// What it is called at the server.
+  public var name: String
+  /// By that the server tells whether it is still the same.
+  public var entityTag: String
+  /// What the server called the chunk when it was sent; nil where that says nothing of its bytes.
+  public var token: String?
+
+  /// Names it.
+  public init(name: String, entityTag: String, token: String? = nil) {
+    self.name = name
+    self.entityTag = entityTag
+    self.token = token
   }
 }
 

@@ -16,6 +16,8 @@ public protocol Destination: Sendable {
   var endpointCount: Int { get }
   /// The request that carries out a step over one of its addresses.
   func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest
+  /// Where the server has a chunk's bytes already, and can copy them into the session; nil where that is not known. Takes no time.
+  func source(of sending: ChunkSending) -> ChunkSource?
   /// The same request with the files that it carries compressed together, where that saves enough. Takes the processor, and no lock: a
   /// lowered thread does it.
   func compressedTogether(_ request: HTTPRequest) -> HTTPRequest
@@ -60,6 +62,9 @@ extension Destination {
 
   /// One address.
   public var endpointCount: Int { 1 }
+
+  /// Nothing is copied.
+  public func source(of sending: ChunkSending) -> ChunkSource? { nil }
 
   /// Nothing there would decode it.
   public func compressedTogether(_ request: HTTPRequest) -> HTTPRequest { request }

@@ -35,6 +35,9 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var takesSharedFrames = false
   /// A session without a chunk cannot be published: an empty file goes as a whole file.
   public var needsChunks = false
+  /// Chunks can be copied at the server from what is published, if they are as long there: a later content has chunks of the length of the
+  /// one before.
+  public var copiesChunks = false
   /// Every chunk but the last is at least so long.
   public var chunkBytesMin = 1
   /// A session has no more chunks than this.

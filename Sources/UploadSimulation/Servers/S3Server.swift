@@ -17,9 +17,19 @@ struct S3Server: ForeignProtocol {
   }
 
   private struct Object {
-    var byteCount: Int
+    var bytes: [UInt8]
     var facts: [HTTPHeader]
     var tag: String
+  }
+
+  /// What becomes of the request to take a part out of an object.
+  enum Copying: CaseIterable {
+    case known
+    /// Whatever lies there.
+    case unconditional
+    case refused
+    /// The empty body is the part.
+    case ignored
   }
 
   private static let pageParts = 3
@@ -27,6 +37,7 @@ struct S3Server: ForeignProtocol {
   let bucket = "/bucket/"
   /// Ceph 16 ignores some.
   var keepsConditions = true
+  var copying = Copying.known
   var publications: [ForeignPublication] = []
   private var uploads: OrderedDictionary<String, Upload> = [:]
   private var objects: OrderedDictionary<String, Object> = [:]
@@ -72,9 +83,10 @@ struct S3Server: ForeignProtocol {
   private func misnaming(_ response: HTTPResponse) -> HTTPResponse {
     var response = response
     response.headers = response.headers.map {
-      $0.name == "etag" ? HTTPHeader("etag", $0.value.replacing("p", with: "x")) : $0
+      $0.name == "etag" ? HTTPHeader("etag", "\"x" + $0.value.dropFirst()) : $0
     }
-    response.body = Array(String(decoding: response.body, as: UTF8.self).replacing("\"p", with: "\"x").utf8)
+    let text = String(decoding: response.body, as: UTF8.self)
+    response.body = Array(text.replacing("<ETag>\"", with: "<ETag>\"x").utf8)
     return response
   }
 
@@ -101,7 +113,7 @@ struct S3Server: ForeignProtocol {
 
   private mutating func publish(_ key: String, _ bytes: [UInt8], _ facts: [HTTPHeader]) -> HTTPResponse {
     let tag = fresh("e")
-    objects[key] = Object(byteCount: bytes.count, facts: facts, tag: tag)
+    objects[key] = Object(bytes: bytes, facts: facts, tag: tag)
     publications.append(ForeignPublication(name: key, bytes: bytes, receipt: tag))
     return HTTPResponse(status: 200, headers: [HTTPHeader("etag", "\"\(tag)\"")])
   }
@@ -111,7 +123,7 @@ struct S3Server: ForeignProtocol {
     return HTTPResponse(
       status: 200,
       headers: [
-        HTTPHeader("etag", "\"\(object.tag)\""), HTTPHeader("content-length", "\(object.byteCount)"),
+        HTTPHeader("etag", "\"\(object.tag)\""), HTTPHeader("content-length", "\(object.bytes.count)"),
       ] + object.facts)
   }
 
@@ -129,9 +141,33 @@ struct S3Server: ForeignProtocol {
     guard let number = request.parameter("partNumber").flatMap({ Int($0) }) else {
       return error(400, "InvalidArgument")
     }
-    let tag = "\"\(fresh("p"))\""
+    if request.field("x-amz-copy-source") != nil, copying != .ignored { return copyPart(number, of: id, request) }
+    let tag = tag(of: request.body)
     uploads[id]?.parts[number] = Part(bytes: request.body, tag: tag)
     return HTTPResponse(status: 200, headers: [HTTPHeader("etag", tag)])
+  }
+
+  /// As long as an MD5, and told apart by the bytes.
+  private func tag(of bytes: [UInt8]) -> String { "\"\(Hex.encode(Array(sha256(bytes).prefix(16))))\"" }
+
+  private mutating func copyPart(_ number: Int, of id: String, _ request: ForeignRequest) -> HTTPResponse {
+    guard copying != .refused else { return error(501, "NotImplemented") }
+    let source = request.field("x-amz-copy-source") ?? ""
+    let bounds = (request.field("x-amz-copy-source-range") ?? "").dropFirst("bytes=".count).split(separator: "-")
+      .compactMap { Int($0) }
+    guard source.hasPrefix(bucket), bounds.count == 2, bounds[0] <= bounds[1] else {
+      return error(400, "InvalidArgument")
+    }
+    let key = String(decoding: String(source.dropFirst(bucket.count)).percentDecoded, as: UTF8.self)
+    guard let object = objects[key] else { return error(404, "NoSuchKey") }
+    if copying == .known, request.field("x-amz-copy-source-if-match") != "\"\(object.tag)\"" {
+      return error(412, "PreconditionFailed")
+    }
+    guard bounds[1] < object.bytes.count else { return error(400, "InvalidRange") }
+    let bytes = Array(object.bytes[bounds[0]...bounds[1]])
+    let tag = tag(of: bytes)
+    uploads[id]?.parts[number] = Part(bytes: bytes, tag: tag)
+    return xml("<CopyPartResult><ETag>\(tag)</ETag></CopyPartResult>")
   }
 
   private func list(_ id: String, _ request: ForeignRequest) -> HTTPResponse {

@@ -23,7 +23,10 @@ enum ServerKind: Hashable, Sendable {
     case .draft:
       return ForeignServer(
         world, site, DraftServer(origin: origin, forgetsComplete: world.random.happens(0.3)))
-    case .s3: return ForeignServer(world, site, S3Server())
+    case .s3:
+      var server = S3Server()
+      server.copying = S3Server.Copying.allCases.randomElement(using: &world.random) ?? .known
+      return ForeignServer(world, site, server)
     case .form: return ForeignServer(world, site, FormServer())
     }
   }
@@ -99,6 +102,7 @@ struct SmallDestination: Destination {
     return abilities
   }
 
+  func source(of sending: ChunkSending) -> ChunkSource? { whole.source(of: sending) }
   func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest { whole.request(for: step, at: endpoint) }
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
     whole.outcome(of: step, response: response)

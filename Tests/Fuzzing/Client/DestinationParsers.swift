@@ -237,7 +237,7 @@ let destinationParsers: [FuzzedParser] = [
       var step = step
       if case .commit = step { step = steps(in: session, tokens: tokens)[4] }
       guard let outcome = exchange.carryOut(step) else { return }
-      if case .chunkStoredAs(let token, _) = outcome { tokens.append(token) }
+      if case .chunkStoredAs(let token, _, _) = outcome { tokens.append(token) }
     }
   }
 ]

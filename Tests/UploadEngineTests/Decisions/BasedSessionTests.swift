@@ -94,4 +94,29 @@ import Testing
     #expect(Self.openings(harness).map(\.takesBase) == [true])
     #expect(Self.openings(harness).map(\.sizeBytes) == [nil])
   }
+
+  /// Parts are copied only where they lie as they did: the next content has chunks of the length of the one before, whatever the settings and
+  /// the line say by now. What is copied was not sent.
+  @Test(.promises("DE151"), arguments: [true, false])
+  func whereTheServerCopies_chunksStayAsLong_andCountAsReused(copies: Bool) {
+    let half = ScheduleHarness.chunkBytes / 2
+    var harness = ScheduleHarness { $0.copiesChunks = copies }
+    harness.handle(.scanEnded)
+    harness.write(Self.content(1))
+    harness.answer(.sessionOpened(id: "s1", chunkBytes: half, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    harness.succeed()
+    harness.advance(by: .seconds(60))
+    Self.change(&harness, Self.content(2))
+    let chunkBytes = copies ? half : ScheduleHarness.chunkBytes
+    #expect(Self.openings(harness).map(\.chunkBytes) == [chunkBytes])
+    harness.answer(.sessionOpened(id: "s2", chunkBytes: chunkBytes, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    let before = harness.schedule.acknowledgedBytes
+    harness.answerChunk(0, .chunkStoredAs(token: "t", isCopied: copies))
+    #expect(harness.schedule.acknowledgedBytes - before == (copies ? 0 : UInt64(chunkBytes)))
+    #expect(harness.status(Self.id)?.chunks.reused == (copies ? 1 : 0))
+    harness.succeed()
+    #expect(harness.state(Self.id) == .complete)
+  }
 }
