@@ -15,7 +15,7 @@ import jsonschema
 from form_servers import PASSWORD, USER, Form
 from front import Front
 from harness import MOUNT_TOOL, REPOSITORY, SOON, TOKEN, Receiver, clean_environment, sha256
-from s3_servers import KEY, Moto, Rclone, credentials
+from s3_servers import BUCKET, KEY, Moto, Rclone, credentials
 from tus_servers import DraftServer, TusServer
 
 WRONG = "not-the-secret-of-anybody-0123456789"
@@ -208,6 +208,8 @@ class OwnReceiver(DestinationUnderTest):
 
 class S3(DestinationUnderTest):
     server_class = None
+    # Parts are as long as this needs them.
+    largest_file = "1GB"
 
     def make(self):
         return self.server_class(self.folder / "server")
@@ -217,8 +219,7 @@ class S3(DestinationUnderTest):
 
     @property
     def options(self):
-        # Parts are as long as the largest file needs them.
-        return ["--chunk-size", "5MiB", "--max-file-size", "1GB"]
+        return ["--chunk-size", "5MiB", "--max-file-size", self.largest_file]
 
     def login(self, folder, right=True):
         return [], credentials() if right else credentials(AWS_ACCESS_KEY_ID="AKIDNOBODY", AWS_SECRET_ACCESS_KEY=WRONG)
@@ -237,10 +238,17 @@ class S3OnRclone(S3):
     name, server_class = "s3-rclone", Rclone
     keeps_uploads = shows_unfinished = False
 
-    def file(self, status):
+    def key(self, status):
         # With its end it loses whose objects are: what is published again gets a number (combinations, seed 1021401188).
         receipt = status["receipt"]
-        return self.server.object(receipt.get("published_as", receipt["name"]))
+        return receipt.get("published_as", receipt["name"])
+
+    def file(self, status):
+        return self.server.object(self.key(status))
+
+    def digest(self, status):
+        # Not through memory: an object may be larger than that.
+        return sha256(self.server.folder / BUCKET / self.key(status))
 
 
 class S3OnMoto(S3):
