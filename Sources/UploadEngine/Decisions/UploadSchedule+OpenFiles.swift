@@ -40,17 +40,29 @@ extension UploadSchedule {
     var next = 0
     while next < plannedSessions.count {
       let (id, due) = plannedSessions[next]
-      guard due <= now.monotonic || !wantsSessionWhileOpen(id) else { break }
+      let isWanted = wantsSessionWhileOpen(id)
+      guard due <= now.monotonic || !isWanted else { break }
+      // It keeps its place, and those behind it: the end of a request has them looked at again.
+      if isWanted, waitsForControlRequest(id) { break }
       if due <= now.monotonic { openSessionOfOpenFile(id, at: now) }
       next += 1
     }
     plannedSessions.removeFirst(next)
-    if let first = plannedSessions.first { deadlines.insert(.openSessions, at: first.due) }
+    if let first = plannedSessions.first, first.due > now.monotonic { deadlines.insert(.openSessions, at: first.due) }
+  }
+
+  private func waitsForControlRequest(_ id: FileID) -> Bool {
+    gate == .open && controlRequests >= limits.controlRequests && files.entry(id)?.file.session == nil
+  }
+
+  /// A request has ended for which sessions may have waited.
+  mutating func lookAtPlannedSessions(at now: Moment) {
+    guard let first = plannedSessions.first, first.due <= now.monotonic else { return }
+    deadlines.insert(.openSessions, at: now.monotonic)
   }
 
   private mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
-    guard gate == .open, controlRequests < limits.controlRequests, wantsSessionWhileOpen(id), var file = files[id]
-    else { return }
+    guard gate == .open, wantsSessionWhileOpen(id), var file = files[id] else { return }
     guard file.session == nil else { return beginGrowth(id) }
     // Planned anew when the rest is over, or for its end already: a failure came after this plan.
     guard mayOpenSession(at: now), isRested(id, at: now) else { return }

@@ -89,7 +89,7 @@ extension UploadSchedule {
     noteOrder(of: underway, outcome, at: now)
     learn(offers, at: now)
     learnEncodings(from: outcome)
-    settleBudget(of: underway)
+    settleBudget(of: underway, at: now)
     switch purpose {
     case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
     case .prewarm, .openSession, .querySession: noteAnswerTime(underway, outcome, at: now)
@@ -256,7 +256,7 @@ extension UploadSchedule {
 
   // MARK: - Budgets
 
-  private mutating func settleBudget(of underway: Underway) {
+  private mutating func settleBudget(of underway: Underway, at now: Moment) {
     switch underway.purpose {
     case .chunks:
       chunkRequests -= 1
@@ -265,7 +265,9 @@ extension UploadSchedule {
       chunkRequests -= 1
       if underway.carriesSmallFiles { smallRequests -= 1 }
       if underway.streams != nil { streamRequests -= 1 }
-    case .openSession, .querySession, .secureSession, .zeros, .commit: controlRequests -= 1
+    case .openSession, .querySession, .secureSession, .zeros, .commit:
+      controlRequests -= 1
+      lookAtPlannedSessions(at: now)
     case .prewarm, .abort: break
     }
   }

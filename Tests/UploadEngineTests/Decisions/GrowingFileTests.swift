@@ -574,4 +574,23 @@ struct Recording {
     recording.wait()
     #expect(recording.harness.others.contains(.measure(recording.file.id)) == !isFollowed)
   }
+
+  /// Regression: of a file that was opened while as many requests were under way as may be nothing was sent before its close.
+  @Test(.promises("S60a")) func whereRequestsAreBusy_sessionsOfOpenFilesWait() {
+    var limits = ScheduleHarness.standardLimits
+    limits.controlRequests = 2
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    for number in 1...5 { harness.handle(ImaginaryFile(UInt64(number), "\(number).mov", size: 0).opened) }
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.advance(by: limits.sessionOpenDelay)
+    for left in (1...5).reversed() {
+      #expect(harness.sent.count { $0.order.isOpenSession } == min(2, left))
+      harness.answer(
+        .sessionOpened(id: "s\(left)", chunkBytes: ScheduleHarness.chunkBytes, expiresAtSeconds: nil)
+      ) { $0.isOpenSession }
+      harness.advance(by: .zero)
+    }
+    #expect(harness.schedule.files.values.allSatisfy { $0.session?.isOpen == true })
+  }
 }
