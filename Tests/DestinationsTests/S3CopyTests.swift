@@ -85,7 +85,7 @@ import UploadEngine
 
   @Test(.promises("DE151")) func aServerThatProvesNothing_isNotAskedForEver() {
     let stored = Fixture.answer(200, headers: [HTTPHeader("etag", "\"p\"")])
-    for _ in 0..<3 {
+    for _ in 0..<S3PublishedParts.uselessMax {
       begin()
       let sending = sending(0)
       #expect(sending.copied != nil)
@@ -112,14 +112,16 @@ import UploadEngine
     #expect(sending(0).copied == nil)
   }
 
-  /// An object of which nobody knows any more is not copied from again; a server that does not copy is not asked again.
+  /// An object that is of no use is not copied from again; a server that does not copy is not asked again.
   @Test(
     .promises("DE151"),
     arguments: [
-      (S3Fixture.error(412, "PreconditionFailed"), true), (Fixture.answer(412), true),
+      (S3Fixture.error(412, "PreconditionFailed"), true), (Fixture.answer(412), true), (Fixture.answer(403), true),
       (S3Fixture.error(404, "NoSuchKey"), true), (S3Fixture.error(400, "InvalidRange"), true),
-      (S3Fixture.error(501, "NotImplemented"), false), (S3Fixture.error(403, "AccessDenied"), false),
-      (Fixture.answer(403), false), (Fixture.answer(405), false), (S3Fixture.error(411, "MissingContentLength"), false),
+      (S3Fixture.error(403, "AccessDenied"), true), (S3Fixture.error(200, "AccessDenied"), true),
+      (S3Fixture.error(403, "InvalidObjectState"), true), (Fixture.answer(409), true),
+      (S3Fixture.error(501, "NotImplemented"), false), (S3Fixture.error(200, "NotImplemented"), false),
+      (Fixture.answer(405), false), (S3Fixture.error(411, "MissingContentLength"), false),
       (S3Fixture.error(400, "InvalidRequest"), false),
       // It has taken the empty body for the part.
       (Fixture.answer(200, headers: [HTTPHeader("etag", "\"d41d8cd98f00b204e9800998ecf8427e\"")]), false),
@@ -140,27 +142,77 @@ import UploadEngine
     #expect((self.sending(1).copied != nil) == isOfObject, "the next object is another one, the server the same")
   }
 
-  /// What may meet any request is tried again as any is. Of a server that never copies, or never answers, nothing more is asked in the end.
-  @Test(.promises("DE151"), arguments: [503, 500, 429, nil])
-  func whatFails_isTriedAgain_andSentInTheEnd(status: Int?) {
+  /// What the copy said is known, although the part was lost after it.
+  @Test(.promises("DE151")) func whatIsLostAfterACopy_isNotCopiedAgain() {
     begin()
-    for _ in 0..<S3PublishedParts.failuresMax {
-      let sending = sending(0)
-      #expect(sending.copied != nil)
-      let outcome: StepOutcome
-      if let status {
-        let failure = S3Fixture.error(status, "InternalError")
-        #expect(destination.followUp(of: .sendChunk(sending), after: [failure], at: .first) == nil)
-        outcome = destination.outcome(of: .sendChunk(sending), responses: [failure])
-      } else {
-        outcome = destination.outcome(of: .sendChunk(sending), lost: TransportError(.timedOut, "nothing"))
-      }
-      guard case .refused = outcome else {
-        Issue.record("not refused")
-        return
-      }
+    let step = UploadStep.sendChunk(sending(0))
+    let error = TransportError(.connectionLost, "lost")
+    guard
+      case .refused = destination.outcome(of: step, lost: error, after: [S3Fixture.error(501, "NotImplemented")])
+    else {
+      Issue.record("not refused")
+      return
     }
+    #expect(sending(1).copied == nil)
+  }
+
+  /// Regression: a server of which one copy failed each time had its file ended as failed, and the part's bytes were never tried.
+  @Test(
+    .promises("DE151"),
+    arguments: [
+      S3Fixture.error(503, "SlowDown"), S3Fixture.error(500, "InternalError"), S3Fixture.error(200, "InternalError"),
+      Fixture.answer(504), Fixture.answer(429), nil,
+    ])
+  func aPartWhoseCopyFails_isSentTheNextTime(failure: HTTPResponse?) {
+    begin()
+    let sending = sending(0)
+    let outcome: StepOutcome
+    if let failure {
+      #expect(destination.followUp(of: .sendChunk(sending), after: [failure], at: .first) == nil)
+      outcome = destination.outcome(of: .sendChunk(sending), responses: [failure])
+    } else {
+      outcome = destination.outcome(of: .sendChunk(sending), lost: TransportError(.timedOut, "nothing"))
+    }
+    guard case .refused(let reason) = outcome else {
+      Issue.record("not refused")
+      return
+    }
+    #expect(reason.kind != .badRequest && reason.kind != .forbidden)
+    #expect(self.sending(0).copied == nil && self.sending(1).copied != nil)
+  }
+
+  /// A server that never copies costs so much once, and not with each revision.
+  @Test(.promises("DE151")) func whereCopiesFail_nothingIsCopiedInTheEnd() {
+    for round in 0..<S3PublishedParts.failuresMax {
+      begin()
+      let sending = sending(0)
+      #expect(sending.copied != nil, "\(round)")
+      _ = destination.outcome(of: .sendChunk(sending), responses: [S3Fixture.error(500, "InternalError")])
+    }
+    begin()
     #expect(sending(0).copied == nil)
+  }
+
+  /// The server makes no checksums of copies, say, and wants some when it publishes: it was asked to publish the same again and again.
+  @Test(.promises("DE151"), arguments: ["InvalidPart", "BadDigest", "InvalidRequest"])
+  func whatIsNotPublishedForItsCopies_beginsAnewWithoutAny(code: String) {
+    begin()
+    _ = destination.outcome(of: .sendChunk(sending(0)), responses: [Self.copied()])
+    let commit = UploadStep.commit(S3Fixture.commit(of: Self.session))
+    guard
+      case .refused(let failure) = destination.outcome(of: commit, responses: [S3Fixture.error(400, code)])
+    else {
+      Issue.record("not refused")
+      return
+    }
+    #expect(failure.kind == .sessionGone)
+    begin()
+    #expect(sending(0).copied == nil)
+    guard case .refused(let other) = destination.outcome(of: commit, responses: [S3Fixture.error(400, code)]) else {
+      Issue.record("not refused")
+      return
+    }
+    #expect(other.kind != .sessionGone)
   }
 
   @Test func anUploadThatIsNotKnown_saysSo() {

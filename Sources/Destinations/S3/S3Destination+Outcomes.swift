@@ -32,9 +32,7 @@ extension S3Destination {
 
   /// It can be tried again. A server that never answers a copy is not asked for ever.
   public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
-    if case .sendChunk(let sending) = step, sending.copied != nil {
-      publishedParts.copied(in: sending.session, .failed)
-    }
+    if case .sendChunk(let sending) = step, sending.copied != nil { publishedParts.copied(sending, .failed) }
     return .refused(StepFailure(error))
   }
 
@@ -46,7 +44,13 @@ extension S3Destination {
     switch step {
     case .commit(let commit): course = self.course(of: commit, responses)
     case .sendWholeFile(let sending): course = self.course(of: sending, responses)
-    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .abort, .sendBundle:
+    case .sendChunk(let sending):
+      // Its copy was answered, and its bytes were lost.
+      if sending.copied != nil, let first = responses.first {
+        publishedParts.copied(sending, S3CopyEnd(S3Answer(first), to: sending))
+      }
+      return .refused(StepFailure(error))
+    case .prewarm, .openSession, .querySession, .secureSession, .sendRun, .sendZeros, .abort, .sendBundle:
       return outcome(of: step, lost: error)
     }
     return switch course.done {
@@ -87,13 +91,24 @@ extension S3Destination {
     if sending.copied != nil {
       let copy = answers.removeFirst()
       let end = S3CopyEnd(copy, to: sending)
-      publishedParts.copied(in: sending.session, end)
+      publishedParts.copied(sending, end)
       if case .copied(let tag) = end { return .chunkStoredAs(token: tag, isCopied: true) }
       if answers.isEmpty { return refused(copy) }
     }
     guard let answer = answers.last else { return unexpected("did not answer") }
     if let failure = refusal(of: sending.session, answer) { return .refused(failure) }
     return stored(answer)
+  }
+
+  /// The server has copied parts and does not publish them, as where it makes no checksums of copies and wants some: nil for any other refusal.
+  private func refusalOfCopies(in session: SessionIdentity, _ answer: S3Answer) -> StepFailure? {
+    guard ["InvalidPart", "InvalidRequest", "InvalidArgument", "BadDigest"].contains(answer.code),
+      publishedParts.isRefusedForCopies(session)
+    else { return nil }
+    return StepFailure(
+      .sessionGone,
+      "The S3 server at \(address.text) does not complete an upload with parts that it has copied; it begins anew, and all of them are sent."
+    )
   }
 
   private func stored(_ answer: S3Answer) -> StepOutcome {
@@ -149,7 +164,9 @@ extension S3Destination {
       return .published(receipt(S3Answer.publicationID(answer.response, tag), answer))
     case .nameless: return unexpected("completed an upload, but its answer is not understood")
     case .taken: return taken(course.search.key, isBound: true, right(commit.right).ifExists)
-    case .refused(let answer): return refusal(of: commit.session, answer).map { .refused($0) } ?? refused(answer)
+    case .refused(let answer):
+      let failure = refusal(of: commit.session, answer) ?? refusalOfCopies(in: commit.session, answer)
+      return failure.map { .refused($0) } ?? refused(answer)
     case .restless: return changing(course.search.key)
     }
   }

@@ -46,7 +46,7 @@ extension S3Destination {
       guard sending.copied != nil, responses.count == 1, let first = responses.first else { return nil }
       return switch S3CopyEnd(S3Answer(first), to: sending) {
       case .copied, .failed: nil
-      case .isUnknown, .isChanged, .isUnproven: partRequest(sending)
+      case .isUnknown, .isUseless: partRequest(sending)
       }
     case .prewarm, .sendRun, .sendZeros, .abort, .sendBundle:
       return nil

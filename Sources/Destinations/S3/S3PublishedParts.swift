@@ -47,8 +47,9 @@ final class S3PublishedParts: Sendable {
 
   private struct Upload {
     var file: FileID
-    /// Copies that failed, one after another.
-    var failures = 0
+    /// Parts of which a copy failed: their bytes are sent the next time.
+    var failed: LookupSet<Int> = []
+    var hasCopied = false
   }
 
   private struct State {
@@ -58,20 +59,21 @@ final class S3PublishedParts: Sendable {
     /// Uploads that may copy, by their nonces.
     var uploads: LookupTable<[UInt8], Upload> = [:]
     var copiesNothing = false
-    /// Copies that were not proven to be what they should be.
-    var unproven = 0
+    /// In a row: copies that failed, and uploads of which no object was of use.
+    var failures = 0
+    var useless = 0
   }
 
   fileprivate static let digestBytes = 32
   fileprivate static let tagBytes = 16
-  /// With an encryption of which ETags say nothing each copy would be one, and in vain.
-  private static let unprovenMax = 3
-  /// 3 MiB: 640 GiB in parts of 10 MiB. What was published longest ago is forgotten first.
+  /// 3 MiB, and some for each object: 640 GiB in parts of 10 MiB. What was published longest ago is forgotten first.
   static let digestsMax = 65_536
   /// Beyond it all are forgotten: what would be copied is sent.
   private static let uploadsMax = 4096
-  /// After so many failures in a row that say nothing of copying, three of each request that goes at once, the upload sends what it has.
+  /// After so many failed copies in a row, three of each request that goes at once, the run copies nothing more.
   static let failuresMax = 3 * UploadConstants.maxParallelChunkUploads
+  /// Likewise after so many uploads in a row of which nothing could be copied: with an encryption of which ETags say nothing each would be one.
+  static let uselessMax = 3
 
   private let state = Mutex(State())
 
@@ -90,38 +92,43 @@ final class S3PublishedParts: Sendable {
   func source(of sending: ChunkSending) -> ChunkSource? {
     state.withLock { state in
       guard !state.copiesNothing, let upload = state.uploads[sending.session.nonce],
-        let object = state.objects[upload.file]
+        !upload.failed.contains(sending.index), let object = state.objects[upload.file]
       else { return nil }
       return object.source(of: sending)
     }
   }
 
-  /// What came of a copy.
-  func copied(in session: SessionIdentity, _ end: S3CopyEnd) {
+  /// What came of the copy of a part.
+  func copied(_ sending: ChunkSending, _ end: S3CopyEnd) {
+    let nonce = sending.session.nonce
     state.withLock { state in
       switch end {
       case .copied:
-        state.uploads[session.nonce]?.failures = 0
-        state.unproven = 0
+        state.uploads[nonce]?.hasCopied = true
+        (state.failures, state.useless) = (0, 0)
       case .isUnknown: state.copiesNothing = true
-      case .isChanged: forget(session, &state)
-      case .isUnproven:
-        forget(session, &state)
-        state.unproven += 1
-        if state.unproven >= Self.unprovenMax { state.copiesNothing = true }
+      case .isUseless:
+        // Requests that were under way together count once.
+        guard let upload = state.uploads.removeValue(forKey: nonce) else { return }
+        remove(upload.file, &state)
+        state.useless += 1
+        if state.useless >= Self.uselessMax { state.copiesNothing = true }
       case .failed:
-        state.uploads[session.nonce]?.failures += 1
-        if state.uploads[session.nonce].map({ $0.failures >= Self.failuresMax }) ?? false {
-          state.uploads[session.nonce] = nil
-        }
+        state.uploads[nonce]?.failed.insert(sending.index)
+        state.failures += 1
+        if state.failures >= Self.failuresMax { state.copiesNothing = true }
       }
     }
   }
 
-  /// The object is not what it was.
-  private func forget(_ session: SessionIdentity, _ state: inout State) {
-    guard let upload = state.uploads.removeValue(forKey: session.nonce) else { return }
-    remove(upload.file, &state)
+  /// The server refuses to publish an upload; true where that may be for its copied parts. From now on parts are sent.
+  func isRefusedForCopies(_ session: SessionIdentity) -> Bool {
+    state.withLock { state in
+      guard state.uploads[session.nonce]?.hasCopied == true else { return false }
+      state.uploads[session.nonce] = nil
+      state.copiesNothing = true
+      return true
+    }
   }
 
   private func remove(_ file: FileID, _ state: inout State) {
@@ -134,15 +141,16 @@ final class S3PublishedParts: Sendable {
       commit.sizeBytes >= UInt64(partBytes), commit.chunks.count <= Self.digestsMax,
       commit.chunks.allSatisfy({ $0.digest.sha256.count == Self.digestBytes })
     else { return ended(commit.session) }
+    let object = Object(
+      source: source, partBytes: partBytes, sizeBytes: commit.sizeBytes,
+      digests: commit.chunks.flatMap(\.digest.sha256), tags: commit.chunks.flatMap { Self.tag($0.token) })
     state.withLock { state in
       state.uploads[commit.session.nonce] = nil
       remove(file, &state)
       while state.digestCount + commit.chunks.count > Self.digestsMax, let oldest = state.objects.keys.first {
         remove(oldest, &state)
       }
-      state.objects[file] = Object(
-        source: source, partBytes: partBytes, sizeBytes: commit.sizeBytes,
-        digests: commit.chunks.flatMap(\.digest.sha256), tags: commit.chunks.flatMap { Self.tag($0.token) })
+      state.objects[file] = object
       state.digestCount += commit.chunks.count
     }
   }
@@ -165,10 +173,8 @@ enum S3CopyEnd: Equatable {
   case copied(entityTag: String)
   /// The server does not copy, or not for these credentials: the part is sent.
   case isUnknown
-  /// Another object lies there: the part is sent.
-  case isChanged
-  /// There is a part now of which nothing proves that it is the right one: the part is sent.
-  case isUnproven
+  /// The object is another one, may not be read, or nothing proves that the copy has the part's bytes: the part is sent.
+  case isUseless
   /// Anything else, as it may meet every request.
   case failed
 
@@ -184,17 +190,13 @@ enum S3CopyEnd: Equatable {
         return
       }
       let isProven = tag == sending.copied?.token || Self.hasChecksum(of: sending.digest, answer)
-      self = isProven ? .copied(entityTag: tag) : .isUnproven
+      self = isProven ? .copied(entityTag: tag) : .isUseless
       return
     }
-    switch (answer.status, answer.code) {
-    case (412, _), (_, "PreconditionFailed"), (_, "NoSuchKey"), (_, "NoSuchVersion"), (_, "InvalidRange"), (416, _):
-      self = .isChanged
-    case (501, _): self = .isUnknown
-    case (408, _), (429, _), (500..., _), (_, "NoSuchUpload"), (_, "RequestTimeout"), (_, "RequestTimeTooSkewed"):
+    if answer.isPage || answer.isExpired || answer.isTransient {
       self = .failed
-    // What it does not know, and does not allow, servers say in many ways. If the credentials are at fault, sending will show it.
-    default: self = answer.isExpired || answer.isSuccess || answer.status < 400 ? .failed : .isUnknown
+    } else {
+      self = answer.refusesCopies ? .isUnknown : .isUseless
     }
   }
 
@@ -203,5 +205,27 @@ enum S3CopyEnd: Equatable {
       let text = answer.root?.child("Checksum\(checksum.rawValue.uppercased())")?.text
       return text != nil && text == checksum.value(of: digest)
     }
+  }
+}
+
+extension S3Answer {
+  /// Any request may meet it, and may succeed later.
+  fileprivate var isTransient: Bool {
+    switch code {
+    case "NoSuchUpload", "RequestTimeout", "RequestTimeoutException", "RequestTimeTooSkewed", "InternalError",
+      "SlowDown",
+      "ServiceUnavailable", "Throttling", "ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded",
+      "TooManyRequests", "OperationAborted", "XMinioServerNotInitialized":
+      true
+    case nil: status == 408 || status == 429 || status >= 500 && status != 501
+    default: false
+    }
+  }
+
+  /// It does not copy parts, whatever they are of.
+  fileprivate var refusesCopies: Bool {
+    refusesField || status == 405 || status == 411 || ["MethodNotAllowed", "MissingContentLength"].contains(code)
+      || ["NotImplemented", "XNotImplemented", "InvalidRequest", "InvalidArgument", "UnsupportedArgument"].contains(
+        code)
   }
 }

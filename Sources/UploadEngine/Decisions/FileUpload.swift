@@ -100,16 +100,23 @@ struct FileUpload: Sendable {
   var isMetUnread = false
   /// The search has found it, and nothing here knows of a delivery or of a content before this one: the server may have it.
   var mayBeAtServer = false
-  /// How long the chunks of the content were that was delivered before this one; 0 where that is not known.
-  private(set) var formerChunkBytes: UInt32 = 0
+  /// See ``deliveredChunkBytes``.
+  private var formerChunkBytes: UInt32 = 0
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
   /// For a removed file: a rule has removed it.
   var wasDiscarded = false
 
+  /// How long the chunks are of what is delivered, and otherwise were of what was delivered last; 0 where that is not known, or went in one.
+  var deliveredChunkBytes: Int {
+    guard let receipt else { return Int(formerChunkBytes) }
+    guard let chunkBytes = receipt.chunkBytes, receipt.sizeBytes > UInt64(clamping: chunkBytes) else { return 0 }
+    return chunkBytes
+  }
+
   /// The content is about to be another one than that which was delivered.
   mutating func forgetReceipt() {
-    if let chunkBytes = receipt?.chunkBytes { formerChunkBytes = UInt32(clamping: chunkBytes) }
+    formerChunkBytes = UInt32(clamping: deliveredChunkBytes)
     receipt = nil
   }
 

@@ -29,17 +29,21 @@ extension UploadSchedule {
     guard file.isOpen else { return newChunkBytes(forFileOf: sizeBytes) }
     let usual = newChunkBytes(forFileOf: nil)
     guard !abilities.takes(chunksOf: usual, forFileOf: sizeBytes) else { return usual }
-    let largest = min(fileBytesMax ?? .max, sizeBytes < .max / 4 ? sizeBytes * 4 : sizeBytes)
-    return newChunkBytes(forFileOf: max(sizeBytes, largest))
+    return newChunkBytes(forFileOf: max(sizeBytes, sizeToCome(of: sizeBytes)))
+  }
+
+  /// As large a file that is still written may become before its upload begins anew.
+  private func sizeToCome(of sizeBytes: UInt64) -> UInt64 {
+    min(fileBytesMax ?? .max, sizeBytes < .max / 4 ? sizeBytes * 4 : sizeBytes)
   }
 
   /// As long as those of what is published, where the server copies those that are the same; nil elsewhere, and where the file or a request
   /// takes no such ones.
   private func chunkBytesToCopy(for file: FileUpload) -> Int? {
-    let bytes = file.receipt?.chunkBytes ?? Int(file.formerChunkBytes)
+    let (bytes, sizeBytes) = (file.deliveredChunkBytes, file.snapshot.sizeBytes)
     guard abilities.copiesChunks, bytes >= abilities.chunkBytesMin, takesBase(file),
       bytes <= min(limits.bufferBytes, requestBytesMax ?? .max),
-      abilities.takes(chunksOf: bytes, forFileOf: file.snapshot.sizeBytes)
+      abilities.takes(chunksOf: bytes, forFileOf: file.isOpen ? max(sizeBytes, sizeToCome(of: sizeBytes)) : sizeBytes)
     else { return nil }
     return bytes
   }

@@ -67,8 +67,8 @@ extension UploadSchedule {
     }
     // What the server has copied says nothing of the line.
     let isCarried = isAcknowledged && !outcome.isChunkCopied
-    if isAcknowledged { chunkAnsweredAt = now.monotonic }
     if isCarried {
+      chunkAnsweredAt = now.monotonic
       flightWindow.arrived(byteCount - Int(clamping: underway.sentBytes), at: now.monotonic)
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {

@@ -28,6 +28,7 @@ struct S3Server: ForeignProtocol {
     /// Whatever lies there.
     case unconditional
     case refused
+    case failing
     /// The empty body is the part.
     case ignored
   }
@@ -152,6 +153,7 @@ struct S3Server: ForeignProtocol {
 
   private mutating func copyPart(_ number: Int, of id: String, _ request: ForeignRequest) -> HTTPResponse {
     guard copying != .refused else { return error(501, "NotImplemented") }
+    guard copying != .failing else { return error(500, "InternalError") }
     let source = request.field("x-amz-copy-source") ?? ""
     let bounds = (request.field("x-amz-copy-source-range") ?? "").dropFirst("bytes=".count).split(separator: "-")
       .compactMap { Int($0) }

@@ -119,4 +119,35 @@ import Testing
     harness.succeed()
     #expect(harness.state(Self.id) == .complete)
   }
+
+  /// What went in one request lies in no chunk, however long it was.
+  @Test(.promises("DE151")) func theLengthOfAWholeFile_isNoLengthOfChunks() {
+    var harness = ScheduleHarness { $0.copiesChunks = true }
+    harness.handle(.scanEnded)
+    harness.write(ImaginaryFile(1, "a.mov", size: 900))
+    harness.succeed()
+    #expect(harness.state(Self.id) == .complete)
+    harness.advance(by: .seconds(60))
+    Self.change(&harness, Self.content(2))
+    #expect(Self.openings(harness).map(\.chunkBytes) == [ScheduleHarness.chunkBytes])
+  }
+
+  /// A recording that is gone on with may become as large as any: short parts would have it begun anew.
+  @Test(.promises("DE151")) func whereTheChunksOfBefore_mayBecomeTooMany_theyAreLonger() {
+    let half = ScheduleHarness.chunkBytes / 2
+    var harness = ScheduleHarness { abilities in
+      abilities.copiesChunks = true
+      abilities.chunkCountMax = 12
+    }
+    harness.handle(.scanEnded)
+    harness.write(Self.content(1))
+    harness.answer(.sessionOpened(id: "s1", chunkBytes: half, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    harness.succeed()
+    harness.advance(by: .seconds(60))
+    harness.handle(Self.content(2).opened)
+    harness.handle(Self.content(2).changed)
+    harness.advance(by: harness.schedule.limits.sessionOpenDelay)
+    #expect(Self.openings(harness).map(\.chunkBytes) == [ScheduleHarness.chunkBytes])
+  }
 }
