@@ -279,6 +279,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "templates", seed: 53_000_013_007,
       story: "what the catalog had not heard of yet was taken for what nobody had heard of, which cost a number"),
+    FoundSeed(
+      scenario: "lying-words", seed: 53_100_081_853,
+      story: "a commit without an answer hid why its file had failed"),
   ]
 
   @Test(arguments: found)

@@ -197,8 +197,8 @@ extension UploadSchedule {
     guard let underway = requests[request], case .commit(let id) = underway.purpose, let file = files.entry(id)?.file,
       let path = file.publishing?.path
     else { return }
-    // A commit that travels with the last chunks waits for them.
-    guard file.transfer?.isDone != false else {
+    // A commit that travels with the last chunks waits for them. Of one that has failed, or rests, meanwhile that is to be said.
+    guard file.phase == .ready || file.phase == .writing, file.transfer?.isDone != false else {
       return deadlines.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     }
     let time = now.monotonic - underway.sentAt

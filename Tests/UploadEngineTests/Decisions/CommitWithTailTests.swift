@@ -62,6 +62,17 @@ import Testing
     #expect(harness.buffers.isEmpty && harness.chunkRequests.isEmpty && harness.commits.isEmpty)
   }
 
+  /// Regression (lying-words 53100081853): as long as the commit of a file that had failed was not answered, its status said that the server
+  /// had all of it, and not why it had failed.
+  @Test func whyAFileHasFailed_isSaid_whileItsCommitHasNoAnswer() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    harness.answerChunk(1, .refused(StepFailure(.tagMismatch, "no")))
+    #expect(harness.state(file.id) == .failed && harness.commits.count == 1)
+    for _ in 0..<4 { harness.advance(by: .seconds(25)) }
+    #expect(harness.status(file.id)?.lastFailure?.code == StepFailure.Kind.tagMismatch.code)
+  }
+
   @Test func tailChunkThatFails_isSentAgainAtOnce_whileTheCommitWaits() throws {
     let file = ImaginaryFile(1, "a.mov", size: 3000)
     var harness = sending(file)
