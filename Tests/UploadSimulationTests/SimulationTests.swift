@@ -282,6 +282,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "lying-words", seed: 53_100_081_853,
       story: "a commit without an answer hid why its file had failed"),
+    FoundSeed(
+      scenario: "lost-states", seed: 53_200_158_082,
+      story: "the oracle forgot with a mark that a power cut took why a file was not whole, and the catalog did not"),
   ]
 
   @Test(arguments: found)
