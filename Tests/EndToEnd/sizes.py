@@ -65,7 +65,7 @@ class Recording:
         self._file = None
 
     def lose_its_mount(self):
-        """The file is open there, and nobody will ever close it."""
+        """The file is open there, and its writer never closes it."""
         with contextlib.suppress(OSError):
             self._file.close()
         self._file = None
