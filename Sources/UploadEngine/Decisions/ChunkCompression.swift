@@ -25,22 +25,15 @@ public struct ChunkCompression: Hashable, Sendable {
     self.lineBytesPerSecond = lineBytesPerSecond
   }
 
-  /// What a setting makes of a receiver's offer. A line of which nothing is known, or that is as fast as a processor may be, gets LZ4 as if
-  /// there were nothing else.
+  /// What a setting makes of a receiver's offer. A line of which nothing is known gets LZ4 as if there were nothing else.
   init(_ setting: FileSettings.Compress, offered: LookupSet<OfferedEncoding>, lineBytesPerSecond: Double?) {
     switch setting {
     case .off: self = .none
     case .lz4: self.init(lz4: offered.contains(.lz4))
     case .zstd: self.init(lz4: offered.contains(.lz4), zstd: offered.contains(.zstd))
     case .auto:
-      self.init(lz4: offered.contains(.lz4))
-      guard offered.contains(.zstd), let lineBytesPerSecond else { return }
-      switch SpeedTier(bytesPerSecond: lineBytesPerSecond) {
-      case .slow, .normal, .fast:
-        zstd = true
-        self.lineBytesPerSecond = lineBytesPerSecond
-      case .ultrafast, .unknown: break
-      }
+      let followsLine = lineBytesPerSecond != nil && offered.contains(.zstd)
+      self.init(lz4: offered.contains(.lz4), zstd: followsLine, lineBytesPerSecond: lineBytesPerSecond)
     }
   }
 }

@@ -54,6 +54,8 @@ struct CompressionCosts: Hashable, Sendable {
   private static let lookAssumed = 0.002
   /// A single measurement counts for this part.
   private static let weight = 0.25
+  /// A look that is left out brings what it is thought to take nearer to what is assumed, by this part.
+  private static let forgetting = 1.0 / 32
 
   private var secondsPerByte = CompressionMethod.allCases.map(\.secondsPerByteAssumed)
   /// The seconds of a look.
@@ -71,6 +73,10 @@ struct CompressionCosts: Hashable, Sendable {
     guard seconds > 0 else { return }
     look += Self.weight * (seconds - look)
   }
+
+  /// It would have taken too long. Once it has been so for some time, a look is taken all the same: the machine may have had much else to
+  /// do when it was measured.
+  mutating func leftOutALook() { look += Self.forgetting * (Self.lookAssumed - look) }
 }
 
 extension ChunkCompression {
@@ -89,6 +95,13 @@ extension ChunkCompression {
     }
     let least = possible.map(seconds).min() ?? 0
     return possible.first { seconds($0) <= least * (1 + UploadConstants.compressionTimeTolerance) } ?? .identity
+  }
+
+  /// The same where nothing but samples for LZ4 was looked at, and this part is left of them.
+  func usesLZ4(leaving share: Double, at costs: CompressionCosts) -> Bool {
+    var shares = CompressionShares.nothing
+    shares[.lz4] = share
+    return method(leaving: shares, at: costs) == .lz4
   }
 
   /// A look at samples costs next to nothing against the time that the line takes for the bytes of which it decides.

@@ -8,9 +8,15 @@ struct ChunkCompressor {
   struct Samples {
     fileprivate var plainBytes = 0
     fileprivate var compressedBytes = 0
+    /// What LZ4 took for those of them that shrank.
+    fileprivate var shrunkBytes = 0
+    fileprivate var nanoseconds: Int64 = 0
 
     /// The samples shrank by more than the threshold.
     var promiseGain: Bool { plainBytes > 0 && compressedBytes <= ChunkCompressor.worthwhileBytes(of: plainBytes) }
+
+    /// The part that LZ4 leaves of them.
+    fileprivate var share: Double { plainBytes > 0 ? Double(compressedBytes) / Double(plainBytes) : 1 }
   }
 
   /// Below this a chunk fits a few packets either way.
@@ -44,8 +50,15 @@ struct ChunkCompressor {
     let limit = min(sampleRoom.bytes.count, max(0, Self.worthwhileBytes(of: sample.count)))
     let target = UnsafeMutableRawBufferPointer(rebasing: sampleRoom.bytes[..<limit])
     samples.plainBytes += sample.count
-    // What does not fit has gained nothing; how much it would have grown does not matter.
-    samples.compressedBytes += LZ4.compress(sample, into: target) ?? sample.count
+    let start = monotonicNanoseconds()
+    guard let left = LZ4.compress(sample, into: target) else {
+      // What does not fit has gained nothing; how much it would have grown does not matter, nor how soon that was seen.
+      samples.compressedBytes += sample.count
+      return
+    }
+    samples.compressedBytes += left
+    samples.shrunkBytes += sample.count
+    samples.nanoseconds += monotonicNanoseconds() - start
   }
 
   /// Replaces the buffer's bytes by shorter ones; identity, and nothing changed, when that does not save enough. `fileBytes` are those of
@@ -56,8 +69,10 @@ struct ChunkCompressor {
     let start = monotonicNanoseconds()
     defer { counters.compressionNanoseconds.add(monotonicNanoseconds() - start, ordering: .relaxed) }
     guard buffer.count >= Self.chunkBytesMin else { return .identity }
+    costs.measured(.lz4, bytes: samples.shrunkBytes, seconds: Double(samples.nanoseconds) / 1e9)
     guard job.compression.zstd, let known = known(of: buffer.bytes, job, fileBytes) else {
-      return job.compression.lz4 && samples.promiseGain && replace(buffer, .lz4) ? .lz4 : .identity
+      let isUsed = samples.promiseGain && job.compression.usesLZ4(leaving: samples.share, at: costs)
+      return isUsed && replace(buffer, .lz4) ? .lz4 : .identity
     }
     let plainBytes = buffer.count
     let method = job.compression.method(leaving: known.shares, at: costs)
@@ -82,13 +97,18 @@ struct ChunkCompressor {
     let before = memory.known(of: job.file)
     if let before, !before.isDue { return before.latest }
     // At a file's end too little is left to look again.
-    guard job.compression.isWorthALook(at: max(fileBytes, UInt64(plain.count)), costs: costs), prepareZstandard() else {
+    guard job.compression.isWorthALook(at: max(fileBytes, UInt64(plain.count)), costs: costs) else {
+      costs.leftOutALook()
       return before?.latest
     }
+    let (isFirst, assumed) = (zstandard == nil, costs)
+    guard prepareZstandard() else { return before?.latest }
     let samples = Self.samples(of: plain)
     let start = monotonicNanoseconds()
     let known = look(at: samples)
     costs.measuredLook(seconds: Self.seconds(since: start) / Double(samples.count))
+    // The first one is there for memory that was never touched as well: ten times what the others take.
+    if isFirst { costs = assumed }
     memory.looked(at: job.file, plain.count, known)
     return known
   }
@@ -191,8 +211,8 @@ struct ChunkCompressor {
     let target = UnsafeMutableRawBufferPointer(rebasing: room.bytes[..<limit])
     let start = monotonicNanoseconds()
     let compressedBytes = shortened(buffer.bytes, method, into: target)
-    let taken = seconds + Self.seconds(since: start)
-    costs.measured(method, bytes: plainBytes, seconds: taken)
+    // Taking the bytes back belongs to what it costs.
+    defer { costs.measured(method, bytes: plainBytes, seconds: seconds + Self.seconds(since: start)) }
     // A failed attempt leaves bytes behind as well; how many it does not say.
     defer { room.wipe(compressedBytes ?? limit) }
     guard let compressedBytes else { return false }

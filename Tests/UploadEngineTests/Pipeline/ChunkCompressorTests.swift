@@ -97,6 +97,17 @@ import Testing
     #expect(counters.snapshot.chunksCompressed == 0)
   }
 
+  /// Regression (C7): LZ4 was used on every line, also on one that takes plain bytes sooner than a core compresses them.
+  @Test(arguments: [false, true])
+  func whatALineTakesSooner_isNotCompressed(zstd: Bool) throws {
+    let bytes = Self.text(Self.chunkBytes)
+    try expectPlain(
+      read(bytes, compression: ChunkCompression(lz4: true, zstd: zstd, lineBytesPerSecond: 1e12)), bytes)
+    #expect(counters.snapshot.blocksMapped == 1, "the buffer, and no room to compress into")
+    let slow = try read(bytes, compression: ChunkCompression(lz4: true, lineBytesPerSecond: 1e6))
+    #expect(slow.encoding == .lz4)
+  }
+
   @Test func theThresholdIsATenth() {
     #expect(ChunkCompressor.worthwhileBytes(of: 1000) == 899)
     #expect(ChunkCompressor.worthwhileBytes(of: 32_768) == 29_491)
@@ -278,8 +289,8 @@ import Testing
   }
 
   /// The line is so fast that a look would cost more than it takes for the bytes.
-  @Test func whereALookIsNotWorthIt_LZ4IsUsedAsIfThereWereNothingElse() throws {
-    let line = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: 1e9)
+  @Test func whereALookIsNotWorthIt_LZ4IsUsedWhereItKeepsUp() throws {
+    let line = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: 60e6)
     let chunk = try read(Self.text(Self.chunkBytes), compression: line)
     #expect(chunk.encoding == .lz4)
     #expect(chunk.savedBytes == Int(counters.snapshot.bytesSaved))
