@@ -25,15 +25,22 @@ public struct ChunkCompression: Hashable, Sendable {
     self.lineBytesPerSecond = lineBytesPerSecond
   }
 
-  /// What a setting makes of a receiver's offer. A line of which nothing is known gets LZ4 as if there were nothing else.
+  /// What a setting makes of a receiver's offer. A line of which nothing is known gets LZ4 as if there were nothing else, and so
+  /// does one that is as fast as a busy processor may be, as long as LZ4 keeps up with it.
   init(_ setting: FileSettings.Compress, offered: LookupSet<OfferedEncoding>, lineBytesPerSecond: Double?) {
     switch setting {
     case .off: self = .none
     case .lz4: self.init(lz4: offered.contains(.lz4))
     case .zstd: self.init(lz4: offered.contains(.lz4), zstd: offered.contains(.zstd))
     case .auto:
-      let followsLine = lineBytesPerSecond != nil && offered.contains(.zstd)
-      self.init(lz4: offered.contains(.lz4), zstd: followsLine, lineBytesPerSecond: lineBytesPerSecond)
+      let isForZstandard =
+        switch SpeedTier(bytesPerSecond: lineBytesPerSecond) {
+        case .slow, .normal, .fast: true
+        case .ultrafast, .unknown: false
+        }
+      self.init(
+        lz4: offered.contains(.lz4), zstd: isForZstandard && offered.contains(.zstd),
+        lineBytesPerSecond: lineBytesPerSecond)
     }
   }
 }

@@ -76,10 +76,7 @@ extension UploadSchedule {
   private func mayShareFrame(_ file: FileUpload, at now: Moment) -> Bool {
     guard sharedFrames.isOffered, abilities.takesSharedFrames, !memory.readsPlainly, isSmall(file) else { return false }
     let line = lineRate.bytesPerSecond(at: now.monotonic) ?? lineOfShortRequests(at: now)
-    let compression = compression(of: file, lineBytesPerSecond: line)
-    guard compression.zstd else { return false }
-    // There the requests take the time of small files, and not their bytes.
-    return compression.lineBytesPerSecond.map { SpeedTier(bytesPerSecond: $0) != .ultrafast } ?? true
+    return compression(of: file, lineBytesPerSecond: line).zstd
   }
 
   /// What the line has shown while it was never idle, where that is little: more may be all that the machines at its ends can do with small
