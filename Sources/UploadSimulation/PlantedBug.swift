@@ -235,7 +235,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .evictForOne, .evictUnshown, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
     case .retrySetbacks: .liar
-    case .triesWithoutEnd: .lyingS3
+    case .triesWithoutEnd: .refusingS3
     case .pausesStay: .lyingTus
     case .hideHandedOver: .jumpingTus
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
@@ -317,7 +317,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   }
 
   /// It has to be found within so many seeds.
-  public static let seedsMax: UInt64 = 2000
+  public static let seedsMax: UInt64 = 20_000
 
   /// The first seed of `seeds` with which the simulation finds the mistake by its invariant, and holds without it.
   public func seedThatFinds(among seeds: Range<UInt64>) throws(DestinationError) -> (UInt64, Violation)? {

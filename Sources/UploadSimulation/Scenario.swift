@@ -99,6 +99,8 @@ public struct Scenario: Hashable, Sendable {
   var isLiar = false
   /// It does so in the words of its protocol, which nothing in between would have.
   var liesInOwnWords = false
+  /// It refuses each request that has a body, by the same answer each time.
+  var refusesEachBody = false
   /// It has zeros where a request has broken off, and says that they are what was to be sent.
   var jumpsWhereItBreaks = false
   /// Times at which nothing gets through, for each virtual minute.

@@ -94,9 +94,7 @@ final class ForeignServer: SimulatedPeer {
     self.model = model
     let mayBeHonest = world.oracles.count > 1
     let lies = world.scenario.isLiar && !(mayBeHonest && world.random.happens(0.5))
-    let words = world.scenario.liesInOwnWords ? ServerLie.ofProtocol : ServerLie.general
-    let choice = world.scenario.jumpsWhereItBreaks ? [.jumps] : words
-    lie = lies ? choice.randomElement(using: &world.random) : nil
+    lie = lies ? ServerLie.choice(in: world.scenario).randomElement(using: &world.random) : nil
     site.oracle.look = { [unowned self] in shown($0) }
     if let lie { world.trace("server: lies by \(lie)") }
   }
@@ -189,7 +187,7 @@ final class ForeignServer: SimulatedPeer {
   }
 
   private func respond(to request: ForeignRequest) -> HTTPResponse {
-    guard let lie, !world.isHealed, lie.strikes(request, &world.random) else { return act(on: request) }
+    guard let lie, !world.isHealed, strikes(lie, request) else { return act(on: request) }
     // Some act and deny it, others do not act at all.
     let isAfterwards = lie.isOfAnswer || world.random.happens(0.3)
     if world.scenario.liesInOwnWords { return respond(to: request, by: lie, isAfterwards: isAfterwards) }
@@ -197,6 +195,10 @@ final class ForeignServer: SimulatedPeer {
     let answer = lie.answer(to: request, honest, lengthBytes: model.lengthBytes(of: request), &world.random)
     world.trace("server: lies with \(answer.status)")
     return answer
+  }
+
+  private func strikes(_ lie: ServerLie, _ request: ForeignRequest) -> Bool {
+    world.scenario.refusesEachBody ? !request.body.isEmpty : lie.strikes(request, &world.random)
   }
 
   private func respond(to request: ForeignRequest, by lie: ServerLie, isAfterwards: Bool) -> HTTPResponse {

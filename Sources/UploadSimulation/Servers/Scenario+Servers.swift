@@ -26,9 +26,20 @@ extension Scenario {
   static let jumpingTus = Scenario("jumping-tus") { $0.useJumper(.tus) }
   static let jumpingDraft = Scenario("jumping-draft") { $0.useJumper(.draft) }
 
+  /// A bucket that refuses each file for longer than its tries last.
+  static let refusingS3 = Scenario("refusing-s3") {
+    $0.useLiar(.s3)
+    $0.refusesEachBody = true
+    $0.seconds = 300...600
+    $0.withoutStops()
+    $0.receiverCrashes = 0
+    // In one request each: what is said of a part alone ends no tries.
+    ($0.chunkBytes, $0.wholeFileBytesMax) = (1024, 2000)
+  }
+
   static let servers = [
     tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm, lyingTusWords, lyingDraftWords, lyingS3Words,
-    lyingWords, jumpingTus, jumpingDraft,
+    lyingWords, jumpingTus, jumpingDraft, refusingS3,
   ]
 
   /// What somebody has to act upon after such a server.
@@ -63,7 +74,10 @@ extension Scenario {
   private mutating func useJumper(_ server: ServerKind) {
     useLiar(server)
     jumpsWhereItBreaks = true
-    (clientCrashes, clientStops, crashesInEffects, handEdits) = (0, 0, 0, 0)
+    withoutStops()
     lostRequests = 0.1
   }
+
+  /// The client lives on, and nothing is changed behind its back.
+  private mutating func withoutStops() { (clientCrashes, clientStops, crashesInEffects, handEdits) = (0, 0, 0, 0) }
 }

@@ -37,6 +37,15 @@ enum ServerLie: String, CaseIterable, TraceWord {
   /// What needs the protocol's own words.
   static let ofProtocol: [ServerLie] = [.deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames]
   static let general = allCases.filter { !ofProtocol.contains($0) && $0 != .jumps }
+  /// What ends a file's tries where it is said of this file alone.
+  static let refusals: [ServerLie] = [.conflict, .nonsense]
+
+  /// One of these is told in a run of `scenario`.
+  static func choice(in scenario: Scenario) -> [ServerLie] {
+    if scenario.jumpsWhereItBreaks { return [.jumps] }
+    if scenario.refusesEachBody { return refusals }
+    return scenario.liesInOwnWords ? ofProtocol : general
+  }
 
   var word: String { rawValue }
 
