@@ -55,6 +55,10 @@ int uploadfs_file_size_limit(pid_t thread, uint64_t *bytes) {
 
 void uploadfs_return_memory(void) { malloc_trim(0); }
 
+int uploadfs_keep_little_memory(size_t heap_bytes, size_t block_bytes) {
+  return mallopt(M_TRIM_THRESHOLD, (int)heap_bytes) == 1 && mallopt(M_MMAP_THRESHOLD, (int)block_bytes) == 1;
+}
+
 int uploadfs_ignores_signal(int number) {
   struct sigaction action;
   return sigaction(number, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_IGN;

@@ -4,7 +4,7 @@
 /// What failed is made good by writing to its place, by cutting it off, or by writing the file anew. A writer that died is
 /// made good by a later one that changes the file and finishes: it is the one to know. What an earlier run has found missing is
 /// missing still, wherever it was: it is made good by writing the file anew alone.
-package struct ContentFate: Hashable, Sendable {
+package struct ContentFate: Beginning, Hashable, Sendable {
   private struct Failed: Hashable, Sendable {
     var range: Range<UInt64>
     var cause: Interruption

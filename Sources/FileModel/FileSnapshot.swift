@@ -34,24 +34,12 @@ public struct FileSnapshot: Hashable, Sendable {
   public var interruption: Interruption?
   /// Parts of it are no longer in the spool.
   public var isPartlyReleased: Bool
-  /// The upload that holds these parts, as far as the spool's file says it. In a box: few files have one.
-  public var pointer: SessionPointer? {
-    get { pointerBox.first }
-    set { pointerBox = newValue.map { [$0] } ?? [] }
-  }
-  private var pointerBox: [SessionPointer] = []
-  /// Which these are, and what they held, as far as the spool's file says it. In a box: few files lack any.
-  package var released: ReleasedChunks? {
-    get { releasedBox.first }
-    set { releasedBox = newValue.map { [$0] } ?? [] }
-  }
-  private var releasedBox: [ReleasedChunks] = []
-  /// Where bytes of a content that is not whole are missing, as far as is known. In a box: few files have any.
-  public var missing: MissingBytes? {
-    get { missingBox.first }
-    set { missingBox = newValue.map { [$0] } ?? [] }
-  }
-  private var missingBox: [MissingBytes] = []
+  /// The upload that holds these parts, as far as the spool's file says it.
+  @Rare public var pointer: SessionPointer?
+  /// Which these are, and what they held, as far as the spool's file says it.
+  @Rare package var released: ReleasedChunks?
+  /// Where bytes of a content that is not whole are missing, as far as is known.
+  @Rare public var missing: MissingBytes?
   /// What the spool's disk refuses the content with, which is in memory alone; nil when it takes it.
   public var diskErrno: Int32?
   /// The spool's disk has the content and the names: a power cut takes nothing of it.

@@ -24,7 +24,7 @@ public enum Interruption: Hashable, Sendable {
   case spoolFailing(errno: Int32)
   /// The spool's disk did not take what was written, and failed with this errno; what was left of these bytes in memory was gone
   /// by then.
-  case lostInWriteBack(errno: Int32, Range<UInt64>)
+  indirect case lostInWriteBack(errno: Int32, Range<UInt64>)
 
   /// The word for programs, in status files and in the catalog.
   public var code: String {

@@ -31,6 +31,7 @@ struct MountCommand: ParsableCommand {
       // The kernel has applied each writer's own umask before a mode arrives here.
       umask(0)
       OpenFileLimit.raise()
+      giveFreedMemoryBack()
       forbidCoreDumps()
       uploadfs_end_on_faults()
       let configuration = try settings.configuration(environment: ProcessInfo.processInfo.environment)
@@ -38,6 +39,12 @@ struct MountCommand: ParsableCommand {
       return try MountSession(configuration, mountPoint: mountPoint).run()
     }
   }
+
+  /// What earlier runs left of a hundred thousand files is read at the start, and let go of once the spool has been searched.
+  private func giveFreedMemoryBack() { _ = uploadfs_keep_little_memory(Self.freeHeapBytesMax, Self.heapBlockBytesMax) }
+
+  private static let freeHeapBytesMax = 1 << 20
+  private static let heapBlockBytesMax = 4 << 20
 
   /// A core dump would hold tokens, keys and passwords. To the kernel a limit of 1 byte also forbids those that go through a
   /// pipe to a program, for which a limit of 0 would count as none.

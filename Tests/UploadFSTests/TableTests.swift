@@ -373,3 +373,11 @@ struct VirtualNodeTableTests {
     #expect(table[id]?.changedAt.tv_sec == 30)
   }
 }
+
+/// What a file costs that nobody has open: there may be a hundred thousand.
+struct RestingFileTests {
+  @Test func facts_takeFewBytes() {
+    #expect(MemoryLayout<CapturedFile.State>.size <= 480)
+    #expect(MemoryLayout<NodeTable.Node>.size <= 80)
+  }
+}

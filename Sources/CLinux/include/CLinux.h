@@ -31,6 +31,10 @@ int uploadfs_is_open_for_writing(int fd);
 void uploadfs_explicit_bzero(void *bytes, size_t count);
 /// malloc_trim(3) of everything, whose header is in no module.
 void uploadfs_return_memory(void);
+/// mallopt(3): the end of a heap goes back once so much of it is free, and so does every block that is as long as the second, when it is
+/// freed. By itself glibc lets both bounds rise to tens of MiB with the longest block that was freed so far; and malloc_trim(3) gives back
+/// the end of the main heap only, not those of threads. 1 where it was done.
+int uploadfs_keep_little_memory(size_t heap_bytes, size_t block_bytes);
 /// umount2(2) with its flags.
 int uploadfs_umount2(const char *path, int flags);
 /// pidfd_open(2) and pidfd_send_signal(2), whose header is in no module: a process that cannot be mistaken for a later one

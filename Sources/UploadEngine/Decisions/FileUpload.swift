@@ -262,6 +262,13 @@ struct FileUpload: Sendable {
     path = snapshot.names.first ?? .root
   }
 
+  /// The spool describes it anew. Names that are as they were stay in their place, where its status has them as well.
+  mutating func take(_ description: FileSnapshot) {
+    let known = snapshot.names
+    snapshot = description
+    if description.names == known { snapshot.names = known }
+  }
+
   /// The next name to publish: one that the file has now, that is to be published and does not show this content yet.
   func nextPath(_ limits: UploadLimits) -> RelativePath? {
     snapshot.names.first {

@@ -59,7 +59,7 @@ extension UploadSchedule {
       file.isOpen = true
       let isSameContent = file.snapshot.epoch == snapshot.epoch
       let known = isSameContent ? file.snapshot.interruption : nil
-      file.snapshot = snapshot
+      file.take(snapshot)
       // Who opens a file has not changed it: what holds it is over once it is settled again.
       file.snapshot.interruption = file.interruption(in: snapshot) ?? known
       files[snapshot.id] = file
@@ -97,7 +97,7 @@ extension UploadSchedule {
     file.isOfEarlierRun = false
     file.isMetUnread = false
     file.mayBeAtServer = false
-    file.snapshot = snapshot
+    file.take(snapshot)
     // What was wrong with the content may be made good by this very change.
     file.snapshot.interruption = nil
     leaveTransfer(&file)
@@ -160,9 +160,9 @@ extension UploadSchedule {
     let wasUnreadable = file.snapshot.interruption?.isOfSpool == true
     let known = isSameContent && !wasUnreadable ? file.snapshot.interruption : nil
     defer { noteDisk(snapshot, before: before, at: now) }
-    file.snapshot = snapshot
+    file.take(snapshot)
     file.snapshot.interruption = file.interruption(in: snapshot) ?? known
-    file.path = snapshot.names.first ?? file.path
+    file.path = file.snapshot.names.first ?? file.path
     files[snapshot.id] = file
     switch file.phase {
     case .writing, .ignored, .elsewhere:
@@ -217,7 +217,7 @@ extension UploadSchedule {
     cancelStream(of: file)
     leaveTransfer(&file)
     let before = file.snapshot
-    file.snapshot = snapshot
+    file.take(snapshot)
     files[snapshot.id] = file
     settleName(snapshot.id, at: now)
     noteDisk(snapshot, before: before, at: now)

@@ -24,7 +24,7 @@ struct StatusIndex {
     var directory: Directory?
     /// Files that have, or had last, this name. The last one is shown; a file that took the name of another one, as an
     /// editor's rename does, covers it until it goes. One of which only the past is known covers none.
-    var files: [FileID] = []
+    var files: Few<FileID> = []
 
     var isEmpty: Bool { directory == nil && files.isEmpty }
   }
@@ -180,7 +180,7 @@ struct StatusIndex {
         directory = next
       } else {
         let next = Directory()
-        // Keys are copied: a slice would keep the whole path alive.
+        // The key of a folder is copied: a slice would keep the path of the first of its files.
         directory.slots[Array(component)[...], default: Slot()].directory = next
         directory.listing = nil
         directory = next
@@ -191,7 +191,8 @@ struct StatusIndex {
       directory.slots[last]?.files.insert(id, at: 0)
       return
     }
-    directory.slots[Array(last)[...], default: Slot()].files.append(id)
+    // The path is kept with the file, and its name and its stem are slices of it.
+    directory.slots[last, default: Slot()].files.append(id)
     directory.listing = nil
     if let covered { removeStem(of: path, covered) }
     addStem(of: path, id)
@@ -229,7 +230,7 @@ struct StatusIndex {
   }
 
   private mutating func addStem(of path: RelativePath, _ id: FileID) {
-    let stem = Array(Self.stem(of: path))[...]
+    let stem = Self.stem(of: path)
     guard !former.contains(id) else {
       formerByStem[stem, default: [:]][id, default: 0] += 1
       return
@@ -247,7 +248,7 @@ struct StatusIndex {
   }
 
   private mutating func removeStem(of path: RelativePath, _ id: FileID) {
-    let stem = Array(Self.stem(of: path))[...]
+    let stem = Self.stem(of: path)
     guard !former.contains(id) else {
       let count = formerByStem[stem]?[id] ?? 0
       formerByStem[stem]?[id] = count > 1 ? count - 1 : nil

@@ -9,14 +9,14 @@
 ///   and as long as one handle passes it lets only such handles open the file; and it takes the daemon's answers in any
 ///   order. So a file passes from the first open to the last release or not at all, opens under way included.
 struct CachingPolicy: Hashable, Sendable {
-  private(set) var cachedHandles = 0
-  private(set) var directWriters = 0
+  private(set) var cachedHandles: Int32 = 0
+  private(set) var directWriters: Int32 = 0
   /// Handles past the daemon, whether or not their reads and writes come to it all the same.
-  private(set) var passingHandles = 0
+  private(set) var passingHandles: Int32 = 0
   /// Mappings of the spool's file that outlive their handle. Cached pages would go stale behind them.
-  private(set) var mappingsLeft = 0
+  private(set) var mappingsLeft: Int32 = 0
   /// Handles that come to the daemon, cached or direct.
-  private(set) var servedHandles = 0
+  private(set) var servedHandles: Int32 = 0
   /// Something was written past the cache since the kernel last dropped its pages of this file.
   private(set) var mayHoldStalePages = false
 

@@ -29,8 +29,8 @@ final class CapturedFile: Sendable {
     var activity: WriterActivity
     var caching = CachingPolicy()
     /// What became of the content in its writers' hands, now and when it was last settled.
-    var fate = ContentFate()
-    var settledFate = ContentFate()
+    @RarelyOther var fate = ContentFate()
+    @RarelyOther var settledFate = ContentFate()
     /// What the spool file is marked with; nil until somebody has looked.
     var mark: SpoolMark?
     var changeTime = ChangeTime()
@@ -43,7 +43,7 @@ final class CapturedFile: Sendable {
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
     var doubt: SystemError?
     /// What the disk has refused of it; nil when everything that it was asked to keep is there, as far as is known.
-    var refusal: DiskRefusal?
+    @Rare var refusal: DiskRefusal?
     /// Counts what was noticed of that.
     var refusals: UInt64 = 0
     /// Another opening of the file, from its first change until the disk has all of it. The kernel tells of a failure those who had the
@@ -75,7 +75,7 @@ final class CapturedFile: Sendable {
     /// Made with O_TMPFILE and not linked yet: nobody is told of it.
     var isNameless = false
     /// What is no longer in the spool.
-    var released: ReleasedChunks?
+    @Rare var released: ReleasedChunks?
     /// The open file that all handles share; present while there is a handle.
     var descriptor: FileDescriptor?
     /// The same file as the kernel knows it; present while a handle passes the daemon.

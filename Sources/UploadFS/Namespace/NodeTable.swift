@@ -19,7 +19,7 @@ struct NodeTable {
     let key: SpoolKey
     let kind: NodeKind
     /// Every known name, oldest first. Empty for the root and for what was unlinked.
-    var names: [DirectoryEntry] = []
+    var names: Few<DirectoryEntry> = []
     /// Known entries, for directories.
     var children: [EntryName: NodeID] = [:]
     /// How often the kernel was told of it and has not yet forgotten.
@@ -84,7 +84,7 @@ struct NodeTable {
   }
 
   /// Every known name of an inode of the spool.
-  func names(of key: SpoolKey) -> [DirectoryEntry] { byKey[key].flatMap { nodes[$0]?.names } ?? [] }
+  func names(of key: SpoolKey) -> [DirectoryEntry] { byKey[key].flatMap { nodes[$0]?.names }.map { Array($0) } ?? [] }
 
   /// Whether a node has a name, known or still to be found.
   func isNamed(_ id: NodeID) -> Bool {
@@ -108,16 +108,21 @@ struct NodeTable {
   /// Every path of a node, oldest first.
   func paths(of id: NodeID) -> [RelativePath] {
     guard let node = nodes[id] else { return [] }
-    return node.names.compactMap { entry in
-      components(of: entry.directory).map { parents in
-        var bytes: [UInt8] = []
-        for parent in parents {
-          bytes += parent.bytes
-          bytes.append(UInt8(ascii: "/"))
-        }
-        return RelativePath(bytes: bytes + entry.name.bytes)
+    // As long as they are and no longer: both are kept for each file.
+    var paths: [RelativePath] = []
+    paths.reserveCapacity(node.names.count)
+    for entry in node.names {
+      guard let parents = components(of: entry.directory) else { continue }
+      var bytes: [UInt8] = []
+      bytes.reserveCapacity(parents.reduce(entry.name.bytes.count) { $0 + $1.bytes.count + 1 })
+      for parent in parents {
+        bytes += parent.bytes
+        bytes.append(UInt8(ascii: "/"))
       }
+      bytes += entry.name.bytes
+      paths.append(RelativePath(bytes: bytes))
     }
+    return paths
   }
 
   /// The regular files that are known at or below a node.

@@ -121,7 +121,7 @@ extension Filesystem {
   func noteExchange(of known: NodeID, with status: stat, at entry: DirectoryEntry) -> Bool {
     let pair = nodes.withLock { namespace -> (NodeTable.Node, NodeID, names: [DirectoryEntry])? in
       guard let former = namespace.table[known], let other = namespace.table.node(of: status.key),
-        let names = namespace.table[other]?.names, namespace.table[other]?.kind == status.kind
+        let names = namespace.table[other].map({ Array($0.names) }), namespace.table[other]?.kind == status.kind
       else { return nil }
       return (former, other, names)
     }
@@ -170,7 +170,7 @@ extension Filesystem {
     let isOver = Self.monotonicSeconds() - since >= Self.patienceSeconds
     let found = namespaceLock.shared { () -> Standing in
       var result = Standing.gone
-      let entries = nodes.withLock { $0.table[file.node]?.names ?? [] }
+      let entries = nodes.withLock { $0.table[file.node].map { Array($0.names) } ?? [] }
       for entry in entries {
         switch standing(of: file, at: entry) {
         case .there: result = .there
@@ -181,7 +181,7 @@ extension Filesystem {
         case .replaced(let status):
           guard isMet(status, at: entry) else { return .unknown }
           // Where the two were exchanged it has the other one's name by now.
-          let names = nodes.withLock { $0.table[file.node]?.names ?? [] }
+          let names = nodes.withLock { $0.table[file.node].map { Array($0.names) } ?? [] }
           if names.contains(where: { !entries.contains($0) }) { result = .there }
         }
       }

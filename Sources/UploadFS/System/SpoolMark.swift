@@ -12,7 +12,7 @@ enum SpoolMark: Hashable, Sendable {
   case closed(sizeBytes: UInt64, in: SpoolInstance)
   case interrupted(Interruption)
   /// For another reason than that bytes are missing, and not known to be on the disk. Found in another instance, they may be.
-  case ended(Interruption, in: SpoolInstance)
+  indirect case ended(Interruption, in: SpoolInstance)
 
   /// What is not understood, and what an earlier version has left.
   static let unfinished = SpoolMark.writing(in: SpoolInstance(name: nil))
