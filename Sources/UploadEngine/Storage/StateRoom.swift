@@ -43,7 +43,7 @@ public final class StateRoom: Sendable {
   /// Gives the room to whatever is written next. False when there is none to give.
   public func giveBack() -> Bool {
     let (given, isNew) = state.withLock { state in
-      guard state.heldBytes > 0, unlink(path) == 0 else { return (0, false) }
+      guard state.heldBytes > 0, Self.remove(path) else { return (0, false) }
       defer { (state.heldBytes, state.isShort) = (0, true) }
       return (state.heldBytes, !state.isShort)
     }
@@ -84,7 +84,7 @@ public final class StateRoom: Sendable {
   func letGo(_ path: String) { state.withLock { $0.dispensable.append(path) } }
 
   private func removeDispensable() -> Bool {
-    state.withLock { $0.dispensable }.reduce(false) { hasRemoved, path in unlink(path) == 0 || hasRemoved }
+    state.withLock { $0.dispensable }.reduce(false) { hasRemoved, path in Self.remove(path) || hasRemoved }
   }
 
   /// As much as there is space for. True when it is whole then.
@@ -122,6 +122,17 @@ public final class StateRoom: Sendable {
     // What cannot be written back is told to those who wrote it.
     _ = uploadfs_syncfs(descriptor)
     close(descriptor)
+  }
+
+  /// Its blocks are free when this returns. Of a file that is only removed XFS gives them back later, on a thread of its own, and what is
+  /// to be written in their place may find none by then.
+  private static func remove(_ path: String) -> Bool {
+    let descriptor = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+    if descriptor >= 0 {
+      ftruncate(descriptor, 0)
+      close(descriptor)
+    }
+    return unlink(path) == 0
   }
 
   /// Makes the file as large as the disk lets it become; what it takes then. The errno says why it cannot be made whatever space there is:
