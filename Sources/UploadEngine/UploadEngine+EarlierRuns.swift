@@ -177,6 +177,33 @@ extension UploadEngine {
       pauseNanoseconds = min(2 * pauseNanoseconds, Int64(DiskPause.secondsMax) * 1_000_000_000)
     }
   }
+
+  /// What was published last at the path of a file that was met.
+  func former(of snapshot: FileSnapshot) throws(StorageError) -> FormerPublication? {
+    let former = try publications?.former(at: snapshot.names, areCalledAsPaths: !names.areMade) {
+      destination.publishedName(for: $0)
+    }
+    if let former, !former.isOf(snapshot.id), try isRenamedCapture(snapshot) { return nil }
+    // What the capture itself is called counts, also where the catalog has lost it.
+    if former != nil { try names.recall([snapshot.id]) }
+    return former
+  }
+
+  /// It is no capture of this destination, and one of another: it was renamed to where it is found.
+  private func isRenamedCapture(_ snapshot: FileSnapshot) throws(StorageError) -> Bool {
+    guard let isKnownElsewhere = isKnownElsewhere.withLock({ $0 }), try catalog.known(snapshot.id) == nil else {
+      return false
+    }
+    return try isKnownElsewhere(snapshot)
+  }
+
+  /// An earlier run has recorded the capture as it lies in the spool, under whatever name. Blocks.
+  func hasRecorded(_ snapshot: FileSnapshot) throws(StorageError) -> Bool {
+    guard knownIdentities[snapshot.inode] == snapshot.id, let known = try catalog.known(snapshot.id) else {
+      return false
+    }
+    return known.sizeBytes == snapshot.sizeBytes && known.modifiedNanoseconds == snapshot.modifiedNanoseconds
+  }
 }
 
 extension KnownCaptures {
@@ -205,7 +232,7 @@ extension KnownCaptures {
 /// What was published in the place of files that were met while earlier runs were being read.
 private struct FormerPublications {
   private(set) var known: LookupTable<FileID, FormerPublication> = [:]
-  private var asked: LookupSet<FileID> = []
+  var asked: LookupSet<FileID> = []
 
   func unasked(of found: [FileSnapshot]) -> [FileSnapshot] { found.filter { !asked.contains($0.id) } }
 

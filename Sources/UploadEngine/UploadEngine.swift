@@ -85,15 +85,15 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private let statusTree: StatusTree
   let catalog: Catalog
   let resumeStore: ResumeStore
-  private let room: StateRoom?
+  let room: StateRoom?
   let journal: EngineJournal
   let names: PublishedNames
   /// Nil where the destination cannot tell whose a name is.
   let publications: PublicationIndex?
-  private let sweep: SessionSweep
+  let sweep: SessionSweep
   let logger: Logger
   let pool: ChunkBufferPool
-  private let smallPool: ChunkBufferPool
+  let smallPool: ChunkBufferPool
   /// For files that are read while they are sent.
   let streamPool: ChunkBufferPool
   let state: Mutex<State>
@@ -108,11 +108,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let notStarted = Mutex<LookupTable<HTTPRequestID, Bool>>([:])
   /// Compresses files together; nil before the first ones, and while a request has it.
   let framing = Mutex<ComputingThread?>(nil)
-  private let waiters = DeliveryWaiters()
+  let waiters = DeliveryWaiters()
   /// Files of which the catalog could not be told that they change.
-  private let unrecorded = Mutex<LookupSet<FileID>>([])
+  let unrecorded = Mutex<LookupSet<FileID>>([])
   /// Files that were met while the catalog could not be asked what was published in their place.
-  private let metUnread = Mutex<LookupSet<FileID>>([])
+  let metUnread = Mutex<LookupSet<FileID>>([])
   /// What lowered threads have left for the engine's thread, which the bell wakes.
   private let inbox = Inbox<@Sendable () -> Void>()
   private let bell = Bell()
@@ -126,7 +126,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let loading = Monitor(Loading.reading)
   /// Takes the changes that are remembered for counts, so that their number is bounded where no program reads the summary.
   let whenManyHaveChanged = Mutex<(@Sendable () -> Void)?>(nil)
-  private static let changedFilesMax = 4096
+  static let changedFilesMax = 4096
   /// Who is told that the catalog cannot be read.
   let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
   /// Whether another destination's catalog knows a capture as it lies; nil where there is no other one.
@@ -312,201 +312,6 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     _ = inbox.takeAll()
   }
 
-  // MARK: - FileEventSink
-
-  /// Takes one event of the filesystem.
-  public func handle(_ event: FileEvent) {
-    switch event {
-    case .evicted(let id), .removed(let id): parts.withLock { $0.io }?.forget(id)
-    default: break
-    }
-    if waitsForEarlierRuns(.reported(event)) { return }
-    guard let snapshot = event.found, state.withLock({ $0.schedule.mayComeAfterPublication(snapshot) }) else {
-      return apply { $0.handle(event, at: $1) }
-    }
-    do throws(StorageError) {
-      let former = try former(of: snapshot)
-      apply { $0.handle(event, after: former, at: $1) }
-    } catch {
-      // As where the spool cannot say what the file is like: nothing of it goes out before that is known.
-      logger.warning("\(error.message)", metadata: ["path": "\(snapshot.names.first?.displayText ?? "")"])
-      metUnread.withLock { _ = $0.insert(snapshot.id) }
-      apply { $0.handle(event.unread, at: $1) }
-    }
-  }
-
-  /// Asks again what was published in the place of files that were met, and are as they were.
-  private func askAgain(_ contents: any FileContents) {
-    for id in metUnread.withLock({ $0.sorted() }) {
-      if let snapshot = contents.snapshot(of: id), snapshot.wasFound, snapshot.epoch == 0, snapshot.writableOpens == 0 {
-        do throws(StorageError) {
-          let former = try former(of: snapshot)
-          apply { $0.handle(.settled(snapshot), after: former, at: $1) }
-        } catch {
-          return
-        }
-      }
-      metUnread.withLock { _ = $0.remove(id) }
-    }
-  }
-
-  /// What was published last at the path of a file that was met.
-  func former(of snapshot: FileSnapshot) throws(StorageError) -> FormerPublication? {
-    let former = try publications?.former(at: snapshot.names, areCalledAsPaths: !names.areMade) {
-      destination.publishedName(for: $0)
-    }
-    if let former, !former.isOf(snapshot.id), try isRenamedCapture(snapshot) { return nil }
-    // What the capture itself is called counts, also where the catalog has lost it.
-    if former != nil { try names.recall([snapshot.id]) }
-    return former
-  }
-
-  /// It is no capture of this destination, and one of another: it was renamed to where it is found.
-  private func isRenamedCapture(_ snapshot: FileSnapshot) throws(StorageError) -> Bool {
-    guard let isKnownElsewhere = isKnownElsewhere.withLock({ $0 }), try catalog.known(snapshot.id) == nil else {
-      return false
-    }
-    return try isKnownElsewhere(snapshot)
-  }
-
-  /// An earlier run has recorded the capture as it lies in the spool, under whatever name. Blocks.
-  func hasRecorded(_ snapshot: FileSnapshot) throws(StorageError) -> Bool {
-    guard knownIdentities[snapshot.inode] == snapshot.id, let known = try catalog.known(snapshot.id) else {
-      return false
-    }
-    return known.sizeBytes == snapshot.sizeBytes && known.modifiedNanoseconds == snapshot.modifiedNanoseconds
-  }
-
-  /// Makes durable that an earlier receipt no longer covers the file.
-  public func contentWillChange(_ id: FileID) -> Bool {
-    // Whether the catalog has a receipt is not known yet; from now on it has none.
-    let isEarly = waitsForEarlierRuns(.contentWillChange(id))
-    var mustRecord = isEarly
-    if !isEarly { apply { schedule, _ in mustRecord = schedule.contentWillChange(id) } }
-    guard mustRecord || unrecorded.withLock({ $0.contains(id) }) else { return true }
-    guard journal.markChanged(id) else {
-      unrecorded.withLock { _ = $0.insert(id) }
-      contentStays(id)
-      return false
-    }
-    unrecorded.withLock { _ = $0.remove(id) }
-    return true
-  }
-
-  /// What was said of the content that was to change holds again.
-  public func contentStays(_ id: FileID) {
-    if waitsForEarlierRuns(.contentStays(id)) { return }
-    apply { $0.contentStays(id, at: $1) }
-  }
-
-  /// Delivered files whose local copy may go, oldest first.
-  public func evictionCandidates() -> [EvictionCandidate] {
-    state.withLock { $0.schedule.evictionCandidates(countMax: 64) }
-  }
-
-  /// Whether the local copy of a file may go as far as this engine is concerned.
-  package func mayLose(_ candidate: EvictionCandidate) -> Bool {
-    state.withLock { $0.early == nil && $0.schedule.mayLose(candidate) }
-  }
-
-  /// Whether a file in the spool may count as whole from now on as far as this engine is concerned.
-  func mayCountAsWhole(_ id: FileID) -> Bool {
-    state.withLock { $0.early == nil && $0.schedule.mayCountAsWhole(id) }
-  }
-
-  /// Chunks of files that are not delivered yet whose place on the disk may be given back.
-  public func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] {
-    var candidates: [ReleaseCandidate] = []
-    apply { candidates = $0.releaseCandidates(bytesMax: bytesMax, at: $1) }
-    return candidates
-  }
-
-  /// Whether a delivery is under way whose end may let something be removed.
-  public var mayFreeSpace: Bool { state.withLock { $0.early != nil || $0.schedule.mayFreeSpace } }
-
-  /// How large a file may become to be delivered here.
-  public func sizeLimit(of id: FileID) -> SizeLimit {
-    state.withLock { $0.early == nil ? $0.schedule.sizeLimit(of: id) : .none }
-  }
-
-  /// Calls back when the epoch or a later one is delivered, or will not be by itself.
-  public func awaitDelivery(
-    of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
-  ) -> DeliveryWait {
-    // Who does not know the file yet must not say that nobody will deliver it.
-    waitWhileLoading()
-    let wait = waiters.add(id, epoch: epoch, whenKnown)
-    // It may have been known before.
-    tellWaiters(of: id)
-    return wait
-  }
-
-  /// Nobody waits any more.
-  public func endWaiting(_ wait: DeliveryWait, for id: FileID) { waiters.remove(wait, for: id) }
-
-  private func tellWaiters(of id: FileID) {
-    guard waiters.isAwaited(id) else { return }
-    let known = state.withLock { state -> (epoch: UInt64, outcome: DeliveryOutcome)? in
-      state.isStopped ? (.max, .failed) : state.schedule.deliveryOutcome(of: id)
-    }
-    if let known { waiters.tell(id, upTo: known.epoch, known.outcome) }
-  }
-
-  // MARK: - StatusSource
-
-  /// Everything about one file, as it is now.
-  public func status(of id: FileID) -> FileStatus? {
-    let clocks = configuration.clock.now()
-    guard
-      var status = state.withLock({
-        $0.schedule.status(
-          of: id, publishedName: { destination.publishedName(for: names.shownName(of: id, at: $0)) },
-          at: $0.time.shown(clocks))
-      })
-    else { return nil }
-    if status.state == .writing, let sizeBytes = parts.withLock({ $0.contents })?.sizeBytesSoon(of: id) {
-      status.writtenBytes = sizeBytes
-      status.totalBytes = sizeBytes
-    }
-    if let receipt = status.receipt, status.state == .complete { nameByRecord(&status, receipt) }
-    return status
-  }
-
-  /// The receipt is that of another of its names: of a file with hard links the one that was published last, of one that has a temporary
-  /// name by now the one before. Where it lies under this one the record of names says.
-  private func nameByRecord(_ status: inout FileStatus, _ receipt: Receipt) {
-    let isOfThisName = [receipt.name, receipt.publishedAs].contains {
-      $0?.utf8.elementsEqual(status.publishedName.utf8) == true
-    }
-    guard !isOfThisName else { return }
-    status.publishedName =
-      publications?.published(status.publishedName, by: status.id) ?? receipt.publishedAs ?? receipt.name
-  }
-
-  /// The destination's address, without credentials.
-  var displayURL: String { destination.displayURL }
-
-  /// Counts are to be taken together with those of other engines; before ``start()``. `whenMany` is called on the journal's thread, with
-  /// no lock held, once a second while more than ``changedFilesMax`` changes wait to be taken.
-  func rememberChanges(whenMany: @escaping @Sendable () -> Void) {
-    whenManyHaveChanged.withLock { $0 = whenMany }
-    state.withLock { $0.schedule.rememberChanges() }
-  }
-
-  /// What has changed since the last time.
-  func takeCounted() -> CountedFiles { state.withLock { $0.schedule.takeCounted() } }
-
-  /// The mount as a whole, as it is now.
-  public func summary() -> MountSummary {
-    let clocks = configuration.clock.now()
-    var summary = state.withLock { $0.schedule.summary(at: $0.time.shown(clocks)) }
-    summary.destination = destination.displayURL
-    for index in summary.endpoints.indices {
-      summary.endpoints[index].url = destination.displayURL(of: EndpointID(index))
-    }
-    return summary
-  }
-
   // MARK: - Deciding and acting
 
   /// Lock, ask, unlock; the engine's thread acts.
@@ -639,115 +444,5 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   private func showNames(of id: FileID) {
     statusTree.show(id) { state.withLock { $0.schedule.shownPaths(of: id) } }
-  }
-
-  // MARK: - Reading
-
-  private func findHoles(_ order: HoleOrder) {
-    let (contents, workers, io) = parts.withLock { ($0.contents, $0.workers, $0.io) }
-    if let contents, let workers, let io {
-      let isTaken = workers.run { [weak self] in
-        let chunks = HoleFinder(contents: contents, io: io).chunks(of: order)
-        let digest = ChunkDigest(ofZeros: order.chunkBytes)
-        self?.apply { $0.holesFound(order, chunks, digest, at: $1) }
-      }
-      if isTaken { return }
-    }
-    apply { $0.holesFound(order, [], ChunkDigest(sha256: [], crc32c: 0), at: $1) }
-  }
-
-  private func read(_ order: ReadOrder) {
-    // The schedule counts buffers, so one is free; if it were not, the read fails and is tried again.
-    let free = order.isSmall ? smallPool.tryAcquire() : pool.tryAcquire(order.bufferBytes)
-    guard let buffer = free, let workers = parts.withLock({ $0.workers }) else {
-      apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
-      return
-    }
-    held.withLock { $0[order.id] = HeldChunk(buffer: buffer, plainBytes: order.byteCount) }
-    let job = ReadJob(
-      id: order.id.value, file: order.file, epoch: order.epoch, isOfGrowingFile: order.isOfGrowingFile,
-      offset: order.offset, byteCount: order.byteCount,
-      buffer: buffer, compression: order.compression)
-    if !workers.submit(job) {
-      apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
-    }
-  }
-
-  private func readEnded(_ job: ReadJob, _ result: ReadResult) {
-    let outcome: ReadOutcome
-    var (savedBytes, encoding) = (0, ChunkEncoding.identity)
-    switch result {
-    case .success(let chunk):
-      (savedBytes, encoding) = (chunk.savedBytes, chunk.encoding)
-      held.withLock {
-        $0[ReadID(job.id)]?.encoding = chunk.encoding
-        guard chunk.leavesNoTrace || job.isOfGrowingFile else { return }
-        $0[ReadID(job.id)]?.trace = CacheTrace(
-          file: job.file, range: job.offset..<(job.offset + UInt64(job.byteCount)), isOfLargeFile: chunk.leavesNoTrace)
-      }
-      outcome = .success(chunk.digest)
-    case .changed: outcome = .changed
-    case .failed(let error): outcome = .failed(error)
-    }
-    apply { [savedBytes, encoding] in
-      $0.chunkRead(ReadID(job.id), result: outcome, savedBytes: savedBytes, encoding: encoding, at: $1)
-    }
-  }
-
-  private func release(_ read: ReadID) {
-    held.withLock { $0.removeValue(forKey: read) }?.buffer.release()
-  }
-
-  // MARK: - Once a second
-
-  /// Fewer buffers when memory is short, more when there is enough again (spec A2).
-  private func watchMemory(_ io: HybridIOEngine, _ availableMemory: () -> UInt64?) {
-    let budget = state.withLock { $0.schedule.memory }
-      .next(availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)
-    io.setSavesMemory(budget.readsPlainly)
-    apply { $0.memoryChanged(to: budget, at: $1) }
-  }
-
-  private func sweepSessions() {
-    // Before that nobody knows which of them are gone on with.
-    guard state.withLock({ $0.early == nil && $0.schedule.isScanned && !$0.isStopped }) else { return }
-    let now = configuration.clock.now()
-    sweep.tick(
-      SessionSweep.Source(
-        sessionsInUse: { [self] in state.withLock { $0.schedule.sessionsInUse } },
-        endSessions: { [self] ids in apply { $0.endSessions(ids, at: $1) } },
-        makeRequestID: { [self] in state.withLock { $0.schedule.makeRequestID() } }),
-      nanoseconds: now.monotonic.nanoseconds, secondsSince1970: now.wallMilliseconds / 1000)
-  }
-
-  private func evictExpired(_ contents: any FileContents) {
-    let clocks = configuration.clock.now()
-    for candidate in state.withLock({ $0.schedule.expired(at: $0.time.shown(clocks)) }) {
-      _ = contents.evict(candidate)
-    }
-  }
-
-  /// Delivered copies go for what has to be recorded, as they go for writers.
-  private func keepRoom(_ contents: any FileContents) {
-    room?.restore { bytes in
-      var removedBytes: UInt64 = 0
-      for candidate in evictionCandidates() where removedBytes < bytes {
-        let sizeBytes = contents.snapshot(of: candidate.id)?.sizeBytes ?? 0
-        if contents.evict(candidate) { removedBytes += sizeBytes }
-      }
-      return removedBytes > 0
-    }
-  }
-
-  func obeySpoolOrders(_ contents: any FileContents) {
-    for order in state.withLock({ $0.schedule.takeSpoolOrders() }) {
-      switch order {
-      case .discard(let file):
-        if contents.evict(file) { continue }
-        state.withLock { $0.schedule.notDiscarded(file) }
-      case .accept(let file, let interruption):
-        contents.accept(file.id, interruption, ifUnchangedSince: file.epoch)
-      }
-    }
   }
 }

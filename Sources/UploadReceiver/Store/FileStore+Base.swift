@@ -49,15 +49,15 @@ extension FileDescriptor {
     return chunks
   }
 
-  /// Nil where the file ends before.
-  private func chunk(
+  /// What lies there, read piece by piece; nil where the file ends before.
+  func chunk(
     at start: UInt64, bytes: Int, _ buffer: UnsafeMutableRawBufferPointer
   ) throws(StoreFailure) -> ChunkFacts? {
     var hasher = ChunkHasher(blockBytes: 128 << 10)
     var done = 0
     while done < bytes {
       let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<min(buffer.count, bytes - done)])
-      guard try read(into: piece, at: start + UInt64(done)) == piece.count else { return nil }
+      guard try read(into: piece, at: start &+ UInt64(done)) == piece.count else { return nil }
       hasher.update(UnsafeRawBufferPointer(piece))
       done += piece.count
     }

@@ -1,0 +1,216 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// Files that were not made through this mount: an earlier run has left them, or a user has put them into the spool.
+extension UploadSchedule {
+  /// A file from an earlier run, or one that was put into the spool by hand.
+  mutating func adopt(
+    _ snapshot: FileSnapshot, after former: FormerPublication? = nil, goingOnWith session: UploadSession? = nil,
+    at now: Moment
+  ) {
+    var entry = inherited.removeValue(forKey: snapshot.id)
+    let known = entry
+    if known == nil, former == nil, snapshot.wasFound { foundForgotten = foundForgotten.map { $0 + 1 } }
+    if case .spoolUnreadable? = snapshot.interruption {
+      unconfirmed[snapshot.id] = entry
+      entry = nil
+    }
+    var file = FileUpload(
+      snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: snapshot.writableOpens > 0,
+      changeSequence: makeChangeSequence())
+    if case .spoolUnreadable? = snapshot.interruption { file.isMetUnread = true }
+    file.openedAt = entry?.openedAtMilliseconds
+    file.closedAt = entry?.closedAtMilliseconds
+    var isKnownDelivered = known?.isDelivered == true
+    // One that was never finished stays at none.
+    file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
+    if let entry, let former, entry.isReplaced(by: former, in: snapshot), snapshot.interruption == nil,
+      file.phase != .elsewhere, publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true
+    {
+      file.snapshot.interruption = .olderThanDelivered
+      isKnownDelivered = false
+    } else if let entry, entry.isToResend, file.phase != .elsewhere, entry.describes(snapshot) {
+      if snapshot.mayBeRemains { findUnproven(&file, of: entry, isToResend: true) }
+    } else if let entry, entry.isDelivered, entry.describes(snapshot),
+      file.phase == .elsewhere || !entry.mayBeLeft(in: snapshot)
+    {
+      file.becomeDelivered(as: entry)
+    } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
+      findOther(&file, than: entry)
+    } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .elsewhere {
+      findRest(&file, of: entry, at: now)
+    } else if let entry, entry.isDelivered, snapshot.mayBeRemains, file.phase != .elsewhere {
+      findUnproven(&file, of: entry)
+    } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
+      file.phase = .cancelled
+      file.lastFailure = FileStatus.Failure(
+        code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
+    } else if let entry, file.phase != .elsewhere, abilities.publishesOnce != .nothing,
+      entry.failureCode == FileUpload.unclearAfterCrash.code, entry.state == .failed, entry.describes(snapshot)
+    {
+      file.phase = .failed
+      file.lastFailure = FileStatus.Failure(
+        code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
+    } else if let former, file.phase != .elsewhere {
+      findPublished(&file, former, besides: entry)
+      isKnownDelivered = unconfirmed[file.id] != nil
+    } else {
+      // What an entry says of a content that has changed since is not of this one, however alike the two look.
+      if let entry, entry.state == .failed, entry.describes(snapshot),
+        let known = entry.failureCode.flatMap({ Interruption($0) }), !known.isOfSpool
+      {
+        file.snapshot.interruption = snapshot.interruption ?? known
+      }
+      file.mayBeAtServer =
+        snapshot.wasFound && snapshot.interruption == nil && known?.isDelivered != true && file.revision <= 1
+      if let entry, entry.describes(snapshot) { file.progress.seal = entry.seal }
+      if let wish = entry?.wish(for: snapshot) {
+        file.progress.wish = wish
+      }
+    }
+    if isKnownDelivered, file.receipt == nil {
+      supersededDeliveries.insert(file.id)
+    } else {
+      supersededDeliveries.remove(file.id)
+    }
+    // Also of one that is held back: somebody may want it as it is. Of one that nobody wants sent, as long as parts of it are at
+    // the server alone.
+    let goesOn = file.receipt == nil && (file.lacksParts || file.phase != .cancelled && file.phase != .failed)
+    if goesOn, let session {
+      file.session = session
+    } else if goesOn, let pointer = pointerToParts(of: file, entry) {
+      // Of two uploads this one has them, whatever a record of another time says.
+      keepSession(pointer.sessionID)
+      file.session = UploadSession(pointer, at: now)
+      file.session?.triedPaths = snapshot.names
+    } else if goesOn, let record = inheritedRecords.removeValue(forKey: snapshot.id) {
+      file.session = resumedSession(record, of: file)
+      file.session?.isOfFirstWriting = record.epochRevision == 0 && (entry?.revision ?? 0) == 0
+    } else if let session {
+      // That of a delivered one is published.
+      if file.receipt == nil, let identity = session.identity { discard(identity, of: session.owner, at: now) }
+      actions.append(.removeResume(snapshot.id))
+    }
+    if goesOn, session == nil { noteTried(&file, by: known) }
+    if file.session != nil { file.progress.isResumed = true }
+    if file.progress.wish != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
+    files[snapshot.id] = file
+    // It was to change and stays: the catalog may have forgotten what it is.
+    let isToStay = contentsToChange.removeValue(forKey: snapshot.id) != nil
+    if file.phase == .elsewhere, entry != nil {
+      forgetEntry(of: file)
+    } else if isToStay || entry.map({ !$0.knows(snapshot) }) ?? false {
+      actions.append(.record(snapshot.id))
+    }
+    actions.append(.showNames(snapshot.id))
+    actions.append(.showStatus(snapshot.id))
+    switch file.phase {
+    case .complete:
+      if !publishFurther(snapshot.id, at: now) { dropDeliveredParts(snapshot.id) }
+    case .cancelled, .failed, .finishing: break
+    default: if !file.isOpen { settleName(snapshot.id, at: now) }
+    }
+  }
+
+  /// The spool can say by now what a file is like that was found: it is what its entry describes, or what was published at its path, or
+  /// another content. True when that was so, and all that there is to decide is decided.
+  mutating func confirm(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) -> Bool {
+    if case .spoolUnreadable? = snapshot.interruption { return false }
+    let entry = unconfirmed.removeValue(forKey: snapshot.id)
+    guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch,
+      entry != nil || former != nil && file.isMetUnread
+    else { return false }
+    leaveTransfer(&file)
+    files[snapshot.id] = nil
+    inherited[snapshot.id] = entry
+    adopt(snapshot, after: former, goingOnWith: file.session, at: now)
+    return true
+  }
+
+  /// Parts of the file are at a server alone, and the record that names the upload which has them is gone, or is of another one. Where
+  /// the disk may still say it later, nothing is decided. The upload keeps its own chunks, however long those of the settings are.
+  private mutating func pointerToParts(of file: FileUpload, _ entry: CatalogEntry?) -> SessionPointer? {
+    guard file.snapshot.isPartlyReleased, !lacksRecords, let pointer = file.snapshot.pointer ?? entry?.pointer,
+      pointer.chunkBytes <= UploadConstants.chunkBytesMax, inheritedRecords[file.id]?.sessionID != pointer.sessionID
+    else { return nil }
+    chunkBytesMax = max(chunkBytesMax, pointer.chunkBytes)
+    return pointer
+  }
+
+  /// The session of an earlier run may have published the content that is found, unless the catalog knows of a change after it: neither
+  /// the file nor the record need be as new as that. After a power cut nor is the catalog, unless it knows what was closed, and what the
+  /// session has published may have been replaced since.
+  private func noteTried(_ file: inout FileUpload, by entry: CatalogEntry?) {
+    guard let session = file.session else { return }
+    let isSettled = entry.map { $0.doubt == nil && $0.describes(file.snapshot) } ?? false
+    let isKnown = !file.snapshot.mayBeRemains || file.progress.seal != nil
+    let isOfContent = isKnown && (isSettled || entry?.session.map { $0 == session.id } ?? true)
+    let epoch = file.snapshot.epoch
+    file.session?.tried = isOfContent ? .content(epoch) : .earlier
+    if isOfContent { file.progress.committedEpoch = epoch }
+  }
+
+  /// The session that a record names. Whether it lives, the server says when it is asked.
+  private func resumedSession(_ record: ResumeRecord, of file: FileUpload) -> UploadSession {
+    var session = UploadSession(record, bindsName: abilities.bindsNameAtOpening)
+    session.triedPaths = file.snapshot.names
+    // Of another kind of server: it is kept for that one, and no name of this one belongs to it.
+    if file.lacksParts { session.boundPath = nil }
+    // A record that was begun from the pointer alone may lack what was acknowledged before.
+    session.trustsServer = file.snapshot.isPartlyReleased && file.snapshot.pointer?.sessionID == record.sessionID
+    return session
+  }
+}
+
+extension CatalogEntry {
+  /// A user wanted it delivered again, before the restart.
+  fileprivate var isToResend: Bool { isDelivered && failureCode == FileUpload.remainsToResendCode }
+
+  /// This content was cancelled before the restart.
+  fileprivate func saysCancelled(of snapshot: FileSnapshot) -> Bool {
+    guard state == .failed else { return false }
+    // A copy of the spool may have other times.
+    let isCopy = inode != snapshot.inode && sizeBytes == snapshot.sizeBytes
+    return failureCode == FileUpload.cancelledCode && (describes(snapshot) || isCopy)
+      || failureCode == FileUpload.cancelledOpenCode
+  }
+
+  /// It says where the file is. Elsewhere that has another inode; it may have been renamed just before a kill; and what was evicted lies
+  /// there again.
+  fileprivate func knows(_ snapshot: FileSnapshot) -> Bool {
+    inode == snapshot.inode && snapshot.names.contains(path) && state != .evicted
+  }
+
+  /// Parts of the delivered file were given up, and what lies here under its name, as long as it was, says nothing of itself.
+  func mayBeLeft(in snapshot: FileSnapshot) -> Bool {
+    lackedParts && snapshot.interruption == .unproven && !snapshot.isPartlyReleased && sizeBytes == snapshot.sizeBytes
+  }
+
+  /// Parts of the delivered file had been given up when this was written, or an earlier version has not said what it lacked.
+  var lackedParts: Bool {
+    let isOfDisk = failureCode == FileUpload.diskRemainsCode || failureCode == FileUpload.remainsToResendCode
+    return isDelivered && doubt == .unproven && !isOfDisk
+  }
+
+  /// What a user wanted of this content before the restart. The wish is not of what a power cut has left since.
+  fileprivate func wish(for snapshot: FileSnapshot) -> FileUpload.Wish? {
+    guard describes(snapshot), var code = failureCode else { return nil }
+    if code.hasSuffix(FileUpload.ofRemainsSuffix) {
+      code.removeLast(FileUpload.ofRemainsSuffix.count)
+    } else if snapshot.mayBeRemains {
+      return nil
+    }
+    switch code {
+    case FileUpload.publishedAsIsCode: return .asIs
+    case FileUpload.publishedAsNamedCode: return snapshot.names.contains(path) ? .named(path) : .asIs
+    default: return nil
+    }
+  }
+
+  /// True when what lies in the spool is the content that was known of this file: same size and time of change. That it is the same
+  /// file its identity says, wherever the spool lies now.
+  func describes(_ snapshot: FileSnapshot) -> Bool {
+    sizeBytes == snapshot.sizeBytes && modifiedNanoseconds == snapshot.modifiedNanoseconds
+  }
+}

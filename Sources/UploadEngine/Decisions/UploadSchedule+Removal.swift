@@ -1,0 +1,126 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// Files that leave the spool: removed, evicted, taken away by another program.
+extension UploadSchedule {
+  mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: Moment) {
+    openFiles.takeOut(id)
+    if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
+    if let entry = inherited.removeValue(forKey: id) { doubtEarlierRun(entry, at: now) }
+    contentsToChange[id] = nil
+    unconfirmed[id] = nil
+    supersededDeliveries.remove(id)
+    guard var file = files[id] else {
+      if !isScanned {
+        goneUnfound.insert(id)
+        actions.append(.showStatus(id))
+      }
+      return
+    }
+    guard file.phase != .elsewhere else { return forgetElsewhere(id) }
+    doubtEarlierRun(file, of: file.snapshot.names, at: now)
+    giveUp(&file, at: now)
+    file.wasDelivered = file.receipt != nil
+    file.phase = .removed
+    // What was wrong with it, and what could be done, is about a file that is there.
+    file.lastFailure = nil
+    file.writeFailure = nil
+    file.isOpen = false
+    file.isLocal = false
+    file.snapshot.names = []
+    files[id] = file
+    actions.append(.forget(id))
+    actions.append(.removeResume(id))
+    actions.append(.showNames(id))
+    actions.append(.showStatus(id))
+    remember(id)
+  }
+
+  /// A file that the search had not come to was removed in the mount: its upload ends as that of every other one.
+  private mutating func endUnfound(_ id: FileID, at now: Moment) {
+    if inherited[id] != nil { actions.append(.forget(id)) }
+    guard let record = inheritedRecords.removeValue(forKey: id) else { return }
+    discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
+    actions.append(.removeResume(id))
+  }
+
+  /// What was delivered stays so, as after an unlink. What was not is said.
+  mutating func vanished(_ id: FileID, at now: Moment) {
+    let file = files[id]
+    let isLost = file.map { $0.receipt == nil && $0.phase != .elsewhere && $0.phase != .ignored } ?? false
+    // Parts that are at the server alone are known here only; the file may have got another name there.
+    if isLost, file?.lacksParts == true { return interrupted(id, .changedInSpool, at: now) }
+    removed(id, endsUnfound: false, at: now)
+    guard isLost, let file else { return }
+    filesChangedInSpool += 1
+    files[id]?.lastFailure = FileStatus.Failure(
+      code: "removed-from-spool",
+      message: "Another program took the file out of the spool before it was delivered. Remove captures in the mount.",
+      at: now)
+    actions.append(.report(.missingFromSpool(id, file.path)))
+    actions.append(.showStatus(id))
+  }
+
+  /// Ends whatever is under way for a file. Its buffers come back as its requests and reads are answered. A session that
+  /// is still being opened is ended when the answer says what its name is. A session that holds what is no longer in the
+  /// spool is kept where the file is.
+  mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: Moment) {
+    leaveTransfer(&file)
+    for (request, underway) in requests where underway.purpose.file == file.id {
+      if case .openSession = underway.purpose { continue }
+      endEarly(request, underway)
+    }
+    abortSession(&file, endsParts: !keepsParts, at: now)
+  }
+
+  mutating func evicted(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    unconfirmed[id] = nil
+    guard file.phase != .interrupted else { return discarded(id, at: now) }
+    guard file.phase != .elsewhere else { return forgetElsewhere(id) }
+    switch file.phase {
+    case .complete, .finishing, .ignored, .removed, .interrupted, .elsewhere: break
+    case .writing, .held, .ready, .waiting, .failed, .cancelled:
+      // Whatever was still to be done with it, nothing of it is left here. What was delivered stays delivered.
+      guard file.receipt != nil else { return removed(id, at: now) }
+      openFiles.takeOut(id)
+      giveUp(&file, at: now)
+      file.phase = .complete
+      file.isOpen = false
+      file.lastFailure = nil
+      actions.append(.removeResume(id))
+    }
+    file.isLocal = false
+    file.snapshot.names = []
+    files[id] = file
+    actions.append(.record(id))
+    actions.append(.forgetNames(id))
+    actions.append(.showNames(id))
+    actions.append(.showStatus(id))
+    remember(id)
+  }
+
+  /// What became of a file that went to other destinations only is theirs to say.
+  private mutating func forgetElsewhere(_ id: FileID) {
+    files[id] = nil
+    actions.append(.forget(id))
+    actions.append(.hide(id))
+  }
+
+  /// Keeps a bounded number of files visible that are no longer in the spool.
+  mutating func remember(_ id: FileID) {
+    history.append(id)
+    while history.count > limits.historyMax {
+      let oldest = history.removeFirst()
+      guard let file = files[oldest], !file.isLocal else { continue }
+      files[oldest] = nil
+      actions.append(.hide(oldest))
+    }
+  }
+
+  /// A capture that was gone lies in the spool again, by hand, and says who it is: what it is now is to be found out.
+  mutating func forgetHistory(of id: FileID) {
+    if files.entry(id)?.file.isLocal == false { files[id] = nil }
+  }
+}

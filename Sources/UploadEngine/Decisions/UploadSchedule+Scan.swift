@@ -1,0 +1,106 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// The search of the spool, and what it has not found.
+extension UploadSchedule {
+  /// Nothing is forgotten and no session ended because of it: the scan goes on.
+  mutating func scanFailing(_ path: RelativePath, errno: Int32, at now: Moment) {
+    scanFailing(path, FileStatus.Failure(unreadableFolder: path, errno: errno, at: now), at: now)
+  }
+
+  /// The search of the spool waits until it is known what earlier runs knew of the files that it will find.
+  mutating func searchWaits(reason: String, at now: Moment) {
+    scanFailing(.root, FileStatus.Failure(unreadableCatalog: reason, at: now), at: now)
+    pump(at: now)
+  }
+
+  mutating func scanFailing(_ path: RelativePath, _ failure: FileStatus.Failure, at now: Moment) {
+    if scanFailure == nil { deadlines.insert(.scan, at: now.monotonic + Self.scanPatience) }
+    if scanFailure?.failure.message != failure.message { actions.append(.report(.scanFailing(path, failure))) }
+    actions.append(.showSummary)
+    scanFailure = ScanFailure(path: path, failure: failure, isLasting: scanFailure?.isLasting ?? false)
+  }
+
+  /// Nobody waits for what the disk cannot say for longer than that.
+  private static let scanPatience: Duration = .seconds(10)
+
+  mutating func scanEnded(at now: Moment) {
+    isScanned = true
+    scanFailure = nil
+    goneUnfound = []
+    actions.append(.showSummary)
+    if let count = foundForgotten.take(), count > 0 {
+      actions.append(.report(.forgotten(count, compared: files.values.count { $0.progress.delivered != nil })))
+    }
+    if files.counts.unproven > 0 { actions.append(.report(.unproven(files.counts.unproven))) }
+    var kept: LookupTable<FileID, CatalogEntry> = [:]
+    // In an order, so that a run can be played again.
+    let missed = inherited.sorted().filter { files[$0.key] == nil }
+    let taken = missed.contains { $0.value.state == .complete } ? namesThatAreTaken() : []
+    for (id, entry) in missed {
+      switch entry.state {
+      case .complete where taken.contains(entry.path):
+        // Another capture was moved over it, and the mount died before the catalog knew.
+        actions.append(.forget(id))
+      case .complete, .evicted:
+        // Removed by hand while nothing was mounted, or evicted: what was delivered stays visible.
+        adoptHistory(entry)
+        if entry.state == .complete { actions.append(.forgetNames(id)) }
+      case .pending, .failed:
+        if mayHavePartsElsewhere(entry) {
+          kept[id] = entry
+          actions.append(.report(.missingFromSpool(id, entry.path)))
+          continue
+        }
+        actions.append(.report(.missingFromSpool(id, entry.path)))
+        actions.append(.forget(id))
+      case .removed:
+        actions.append(.forget(id))
+      }
+    }
+    for (id, record) in inheritedRecords.sorted() {
+      // Without the file, or what the catalog knew of it, nobody can say that the server does not hold what is nowhere else.
+      guard files[id] != nil || inherited[id] != nil && kept[id] == nil else { continue }
+      inheritedRecords[id] = nil
+      guard files[id]?.session?.id != record.sessionID else { continue }
+      // Of a file that is gone: nobody else will end it. That of a delivered one is published.
+      if files[id]?.receipt == nil {
+        discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
+      }
+      actions.append(.removeResume(id))
+    }
+    inherited = kept
+    endInherited(at: now)
+  }
+
+  /// The names under which files lie in the spool.
+  private func namesThatAreTaken() -> LookupSet<RelativePath> {
+    LookupSet(files.values.filter(\.isLocal).flatMap(\.snapshot.names))
+  }
+
+  /// Parts of a file that is not in the spool may be at the server alone, in the session that the catalog or its record names: whoever
+  /// moved the rest away may put it back, or its disk is not mounted.
+  private func mayHavePartsElsewhere(_ entry: CatalogEntry) -> Bool {
+    if entry.pointer != nil { return true }
+    guard let record = inheritedRecords[entry.id], !record.acknowledged.isEmpty else { return false }
+    return entry.failureCode == FileUpload.partsAtServerCode || limits.rules.haveReleases
+  }
+
+  private mutating func adoptHistory(_ entry: CatalogEntry) {
+    let snapshot = FileSnapshot(
+      id: entry.id, epoch: 0, sizeBytes: entry.sizeBytes, modifiedNanoseconds: entry.modifiedNanoseconds, mode: 0,
+      inode: entry.inode, names: [], writableOpens: 0, mutationsInFlight: 0)
+    var file = FileUpload(snapshot: snapshot, phase: .complete, isOpen: false, changeSequence: 0)
+    file.path = entry.path
+    file.revision = entry.revision
+    file.receipt = entry.receipt
+    file.completedAt = entry.completedAtMilliseconds
+    file.openedAt = entry.openedAtMilliseconds
+    file.closedAt = entry.closedAtMilliseconds
+    file.isLocal = false
+    files[entry.id] = file
+    actions.append(.showNames(entry.id))
+    remember(entry.id)
+  }
+}
