@@ -55,8 +55,16 @@ extension Few: RandomAccessCollection, MutableCollection, RangeReplaceableCollec
 
   package mutating func replaceSubrange<New: Collection>(_ range: Range<Int>, with new: New)
   where New.Element == Element {
-    var elements = Array(self)
-    elements.replaceSubrange(range, with: new)
-    self = Few(elements)
+    switch storage {
+    case .one(let element):
+      var elements = [element]
+      elements.replaceSubrange(range, with: new)
+      self = Few(elements)
+    case .others(var elements):
+      // Changed where it lies, however many there are.
+      storage = .others([])
+      elements.replaceSubrange(range, with: new)
+      self = Few(elements)
+    }
   }
 }

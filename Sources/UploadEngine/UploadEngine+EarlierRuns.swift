@@ -232,7 +232,7 @@ extension KnownCaptures {
 /// What was published in the place of files that were met while earlier runs were being read.
 private struct FormerPublications {
   private(set) var known: LookupTable<FileID, FormerPublication> = [:]
-  var asked: LookupSet<FileID> = []
+  private var asked: LookupSet<FileID> = []
 
   func unasked(of found: [FileSnapshot]) -> [FileSnapshot] { found.filter { !asked.contains($0.id) } }
 

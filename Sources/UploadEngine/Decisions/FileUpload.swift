@@ -262,11 +262,19 @@ struct FileUpload: Sendable {
     path = snapshot.names.first ?? .root
   }
 
-  /// The spool describes it anew. Names that are as they were stay in their place, where its status has them as well.
+  /// The spool describes it anew.
   mutating func take(_ description: FileSnapshot) {
     let known = snapshot.names
     snapshot = description
-    if description.names == known { snapshot.names = known }
+    snapshot.names = known
+    takeNames(description.names)
+  }
+
+  /// Names that it had stay in their place, where its status has them as well.
+  mutating func takeNames(_ names: [RelativePath]) {
+    let known = snapshot.names
+    guard names != known else { return }
+    snapshot.names = names.map { name in known.first { $0 == name } ?? name }
   }
 
   /// The next name to publish: one that the file has now, that is to be published and does not show this content yet.

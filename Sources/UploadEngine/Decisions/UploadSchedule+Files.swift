@@ -247,9 +247,9 @@ extension UploadSchedule {
     let isRenamed = file.snapshot.names != snapshot.names
     doubtEarlierRun(file, of: file.snapshot.names.filter { !snapshot.names.contains($0) }, at: now)
     loseNames(of: &file, keeping: snapshot.names)
-    file.snapshot.names = snapshot.names
+    file.takeNames(snapshot.names)
     file.snapshot.isOnDisk = snapshot.isOnDisk
-    file.path = snapshot.names.first ?? file.path
+    file.path = file.snapshot.names.first ?? file.path
     // A name that the file no longer has does not show this content to anybody here; should the file get it back, it is
     // published again.
     let names = snapshot.names

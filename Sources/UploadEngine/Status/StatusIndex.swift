@@ -180,7 +180,7 @@ struct StatusIndex {
         directory = next
       } else {
         let next = Directory()
-        // The key of a folder is copied: a slice would keep the path of the first of its files.
+        // The key of a folder that no file's name has made is copied: a slice would keep the path of the first of its files.
         directory.slots[Array(component)[...], default: Slot()].directory = next
         directory.listing = nil
         directory = next
@@ -191,7 +191,8 @@ struct StatusIndex {
       directory.slots[last]?.files.insert(id, at: 0)
       return
     }
-    // The path is kept with the file, and its name and its stem are slices of it.
+    // The path is kept with the file, and its name and its stem are slices of it. Where several files share one, the key may be of one that
+    // is gone: equal, and as short.
     directory.slots[last, default: Slot()].files.append(id)
     directory.listing = nil
     if let covered { removeStem(of: path, covered) }

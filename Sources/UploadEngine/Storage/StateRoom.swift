@@ -43,7 +43,7 @@ public final class StateRoom: Sendable {
   /// Gives the room to whatever is written next. False when there is none to give.
   public func giveBack() -> Bool {
     let (given, isNew) = state.withLock { state in
-      guard state.heldBytes > 0, Self.remove(path) else { return (0, false) }
+      guard state.heldBytes > 0, Self.free(path) else { return (0, false) }
       defer { (state.heldBytes, state.isShort) = (0, true) }
       return (state.heldBytes, !state.isShort)
     }
@@ -84,7 +84,7 @@ public final class StateRoom: Sendable {
   func letGo(_ path: String) { state.withLock { $0.dispensable.append(path) } }
 
   private func removeDispensable() -> Bool {
-    state.withLock { $0.dispensable }.reduce(false) { hasRemoved, path in Self.remove(path) || hasRemoved }
+    state.withLock { $0.dispensable }.reduce(false) { hasRemoved, path in unlink(path) == 0 || hasRemoved }
   }
 
   /// As much as there is space for. True when it is whole then.
@@ -124,15 +124,15 @@ public final class StateRoom: Sendable {
     close(descriptor)
   }
 
-  /// Its blocks are free when this returns. Of a file that is only removed XFS gives them back later, on a thread of its own, and what is
-  /// to be written in their place may find none by then.
-  private static func remove(_ path: String) -> Bool {
+  /// Its blocks are free when this returns true. Of a file that is only removed XFS gives them back later, on a thread of its own, and what
+  /// is to be written in their place may find none by then. Nobody else reads the room.
+  private static func free(_ path: String) -> Bool {
     let descriptor = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-    if descriptor >= 0 {
-      ftruncate(descriptor, 0)
-      close(descriptor)
-    }
-    return unlink(path) == 0
+    guard descriptor >= 0 else { return unlink(path) == 0 }
+    defer { close(descriptor) }
+    let isEmptied = ftruncate(descriptor, 0) == 0
+    // An empty one that cannot be removed is as good: it is made as long again as one that is not there.
+    return unlink(path) == 0 || isEmptied
   }
 
   /// Makes the file as large as the disk lets it become; what it takes then. The errno says why it cannot be made whatever space there is:

@@ -6,7 +6,7 @@ import Integrity
 public import Lookup
 import Synchronization
 
-/// Chunks of sessions, and that nobody else writes to their files.
+/// Chunks are written, and it shows where another program has written to the same files.
 extension FileStore {
   /// Data first, then the record: a record never tells of bytes that were not written.
   public func write(
@@ -38,11 +38,6 @@ extension FileStore {
     _ = try files.journal.append(
       chunks.ranges.map { JournalRecord.zeros(first: $0.lowerBound, last: $0.upperBound - 1).bytes })
     try noteWritten(files, session)
-  }
-
-  /// Likewise, or those that are in their place by now.
-  func presentFiles(of id: SessionID) throws(StoreFailure) -> SessionFiles {
-    do throws(StoreFailure) { return try ownFiles(of: id) } catch .io { return try ownFiles(of: id) }
   }
 
   /// Another program has changed the data since this one wrote to it last: it is read again before it is published.

@@ -89,7 +89,7 @@ extension FileStore {
 
   /// Gives a session's data its name, in a place that is looked for again where others were there first, or have taken the folder
   /// away (a curator).
-  func rename(
+  private func rename(
     _ session: SessionID, _ publication: Publication, in tree: PublishedTree
   ) throws(StoreFailure) -> (Renamed, PublishedTree.Folder) {
     var place = try tree.makePlace(for: publication)
@@ -124,7 +124,7 @@ extension FileStore {
   }
 
   /// Brings a session's data to the disk as it is to be published; its inode.
-  func finish(
+  private func finish(
     _ files: SessionFiles, _ session: SessionID, _ publication: Publication
   ) throws(StoreFailure) -> UInt64 {
     guard !openFiles.withLock({ $0.failed.contains(session) }) else {
@@ -166,7 +166,7 @@ extension FileStore {
     openFiles.withLock { $0.stamps[id] = DataStamp(files.data) }
   }
 
-  func finishData(_ file: FileDescriptor, _ publication: Publication) throws(StoreFailure) -> UInt64 {
+  private func finishData(_ file: FileDescriptor, _ publication: Publication) throws(StoreFailure) -> UInt64 {
     try file.truncate(to: publication.receipt.sizeBytes)
     try file.setAttributes(of: publication)
     let inode = try syncData(file)

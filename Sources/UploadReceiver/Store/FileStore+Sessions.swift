@@ -40,7 +40,7 @@ extension FileStore {
     }
   }
 
-  func files(of id: SessionID) throws(StoreFailure) -> SessionFiles {
+  private func files(of id: SessionID) throws(StoreFailure) -> SessionFiles {
     if let files = openFiles.withLock({ $0.sessions[id] }) { return files }
     guard
       let directory = try FileDescriptor.openIfPresent(id.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
@@ -63,7 +63,7 @@ extension FileStore {
   }
 
   /// The session's folder is not there, and the folder of all sessions is.
-  func gone(_ id: SessionID) throws(StoreFailure) -> StoreFailure {
+  private func gone(_ id: SessionID) throws(StoreFailure) -> StoreFailure {
     try requireState()
     return .sessionGone("the folder of the upload session \(id.text) is gone")
   }
@@ -114,5 +114,10 @@ extension FileStore {
       open.stamps[id] = nil
     }
     throw .io("another program has taken away or exchanged files of the upload session \(id.text)")
+  }
+
+  /// Likewise, or those that are in their place by now.
+  func presentFiles(of id: SessionID) throws(StoreFailure) -> SessionFiles {
+    do throws(StoreFailure) { return try ownFiles(of: id) } catch .io { return try ownFiles(of: id) }
   }
 }
