@@ -84,7 +84,7 @@ extension UploadEngine {
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
   ) -> DeliveryWait {
-    // Who does not know the file yet must not say that nobody will deliver it.
+    // An engine that does not know the file yet must not say that it will not be delivered.
     waitWhileLoading()
     let wait = waiters.add(id, epoch: epoch, whenKnown)
     // It may have been known before.
@@ -92,7 +92,7 @@ extension UploadEngine {
     return wait
   }
 
-  /// Nobody waits any more.
+  /// The call waits no more.
   public func endWaiting(_ wait: DeliveryWait, for id: FileID) { waiters.remove(wait, for: id) }
 
   func tellWaiters(of id: FileID) {

@@ -374,7 +374,7 @@ struct VirtualNodeTableTests {
   }
 }
 
-/// What a file costs that nobody has open: there may be a hundred thousand.
+/// What a file costs that no program has open: there may be a hundred thousand.
 struct RestingFileTests {
   @Test func facts_takeFewBytes() {
     #expect(MemoryLayout<CapturedFile.State>.size <= 480)

@@ -74,8 +74,8 @@ extension UploadSchedule {
     } else {
       supersededDeliveries.remove(file.id)
     }
-    // Also of one that is held back: somebody may want it as it is. Of one that nobody wants sent, as long as parts of it are at
-    // the server alone.
+    // Also of one that is held back: a user may want it as it is. Of a cancelled or failed one, as long as parts of it are at the
+    // server alone.
     let goesOn = file.receipt == nil && (file.lacksParts || file.phase != .cancelled && file.phase != .failed)
     if goesOn, let session {
       file.session = session

@@ -22,7 +22,7 @@ extension UploadSchedule {
     scanFailure = ScanFailure(path: path, failure: failure, isLasting: scanFailure?.isLasting ?? false)
   }
 
-  /// Nobody waits for what the disk cannot say for longer than that.
+  /// Calls and the drain wait for what the disk cannot say no longer than that.
   private static let scanPatience: Duration = .seconds(10)
 
   mutating func scanEnded(at now: Moment) {
@@ -60,11 +60,11 @@ extension UploadSchedule {
       }
     }
     for (id, record) in inheritedRecords.sorted() {
-      // Without the file, or what the catalog knew of it, nobody can say that the server does not hold what is nowhere else.
+      // Without the file, or what the catalog knew of it, the server may hold what is nowhere else.
       guard files[id] != nil || inherited[id] != nil && kept[id] == nil else { continue }
       inheritedRecords[id] = nil
       guard files[id]?.session?.id != record.sessionID else { continue }
-      // Of a file that is gone: nobody else will end it. That of a delivered one is published.
+      // Of a file that is gone: nothing else ends it. That of a delivered one is published.
       if files[id]?.receipt == nil {
         discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
       }
@@ -79,8 +79,8 @@ extension UploadSchedule {
     LookupSet(files.values.filter(\.isLocal).flatMap(\.snapshot.names))
   }
 
-  /// Parts of a file that is not in the spool may be at the server alone, in the session that the catalog or its record names: whoever
-  /// moved the rest away may put it back, or its disk is not mounted.
+  /// Parts of a file that is not in the spool may be at the server alone, in the session that the catalog or its record names: a user
+  /// who moved the rest away may put it back, or its disk is not mounted.
   private func mayHavePartsElsewhere(_ entry: CatalogEntry) -> Bool {
     if entry.pointer != nil { return true }
     guard let record = inheritedRecords[entry.id], !record.acknowledged.isEmpty else { return false }

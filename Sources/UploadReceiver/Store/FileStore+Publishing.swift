@@ -193,7 +193,7 @@ extension FileStore {
     try incoming.sync()
   }
 
-  /// Forgets receipts that nobody asks for any more.
+  /// Forgets receipts that no client asks for any more.
   public func forgetReceipts(before: Milliseconds) {
     receipts.forget(before: before)
   }

@@ -27,7 +27,7 @@ extension FileStore {
   private func keepOpen(_ files: SessionFiles, for id: SessionID) {
     openFiles.withLock { open in
       if open.sessions.updateValue(files, forKey: id) == nil { open.order.append(id) }
-      // Whoever uses the oldest one's files keeps them alive until done.
+      // A request that uses the oldest one's files keeps them alive until it is done.
       while open.order.count > openSessionsMax { open.sessions[open.order.removeFirst()] = nil }
     }
   }
