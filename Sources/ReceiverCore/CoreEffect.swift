@@ -16,7 +16,7 @@ public enum CoreEffect: Sendable {
   /// Bring to the disk what was written to the session before.
   case secureSession(RequestID, SessionID)
   /// Read the session's data and compare it with the journal.
-  case verifySession(SessionID)
+  case verifySession(SessionID, takesBase: Bool)
   /// Compute the commit's verdict; pure, but too long for the core's lock when a file has many chunks.
   case checkCommit(CommitCheck)
   /// Publish a session's data.

@@ -109,11 +109,17 @@ extension ReceiverCore {
       effects.append(.removeSession(id))
       return
     }
-    let isBased = published != nil && mayTakeBase(session.facts)
+    let base = published.flatMap { mayTake($0, asBaseOf: session.facts) ? $0 : nil }
+    let isBased = base != nil
     // What it begins with is copied and read at the first touch, behind which every request waits, as after a restart.
     sessions[id]?.phase = isBased ? .recovered(parked: [], isVerifying: false) : .open
     sessions[id]?.published = published
     sessions[id]?.isBased = isBased
+    if let base, session.facts.opening.sizeBytes == nil {
+      // The copy takes its space from now on, and what is held of it as soon as it has been read.
+      sessions[id]?.unverifiedBytes = base.sizeBytes
+      sessions[id]?.unverifiedBeyond = base.sizeBytes
+    }
     for (position, waiter) in waiters.enumerated() {
       reply(
         waiter,
@@ -123,10 +129,12 @@ extension ReceiverCore {
     }
   }
 
-  /// Of what leaves its size open it is not known whether it fits into a quota.
-  private func mayTakeBase(_ facts: SessionFacts) -> Bool {
-    facts.opening.takesBase == true
-      && (facts.opening.sizeBytes != nil || credentials[facts.credentialID]?.quotaBytes == nil)
+  /// What leaves its size open takes at least as much as what it begins with, which has to fit into a quota.
+  private func mayTake(_ base: PublishedContent, asBaseOf facts: SessionFacts) -> Bool {
+    guard facts.opening.takesBase == true else { return false }
+    guard facts.opening.sizeBytes == nil, let quota = credentials[facts.credentialID]?.quotaBytes else { return true }
+    let used = usedBytes(of: facts.credentialID)
+    return used <= quota && base.sizeBytes <= quota - used
   }
 
   mutating func querySession(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
@@ -304,8 +312,15 @@ extension ReceiverCore {
     parked.append(.init(request: request, event: event, deadline: now + limits.verificationWaitMax))
     sessions[id]?.phase = .recovered(parked: parked, isVerifying: true)
     waitingSessions.append(id)
-    if !isVerifying { effects.append(.verifySession(id)) }
+    if !isVerifying { effects.append(.verifySession(id, takesBase: mayBegin(withBase: session))) }
     return true
+  }
+
+  /// What it begins with was let in at its opening. A restart forgets that of a session that leaves its size open, and whether the base fits
+  /// into the quota now is not known: such a session begins empty.
+  private func mayBegin(withBase session: UploadSession) -> Bool {
+    session.isBased || session.facts.opening.sizeBytes != nil
+      || credentials[session.facts.credentialID]?.quotaBytes == nil
   }
 
   mutating func sessionVerified(_ id: SessionID, _ result: Result<ChunkTable, StoreFailure>) {

@@ -74,8 +74,8 @@ public protocol UploadStore: Sendable {
   func syncWritten() throws(StoreFailure)
   /// Brings to the disk what was written to a session before the call.
   func secure(_ session: SessionID) throws(StoreFailure)
-  /// The recorded chunks whose bytes are really there.
-  func verify(_ session: SessionID) throws(StoreFailure) -> ChunkTable
+  /// The recorded chunks whose bytes are really there. `takesBase`: a session that holds nothing may begin with what is published.
+  func verify(_ session: SessionID, takesBase: Bool) throws(StoreFailure) -> ChunkTable
   /// Publishes the session's data under the receipt's name: atomic, durable, and recognised after a crash.
   func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult
   /// Publishes verified whole files likewise; what they need of the disk they share. The names are different ones.

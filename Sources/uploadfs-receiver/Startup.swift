@@ -106,8 +106,8 @@ struct Startup {
 
   private func users(_ setup: DevelopmentSetup?) throws(StartFailure) -> Users {
     var users = Users(credentials: [])
-    if let setup { users.credentials.append(Credential(token: setup.token, root: filesRoot)) }
-    if let file = command.tokenFile { users.credentials += try tokens(file) }
+    if let file = command.tokenFile { users.credentials = try tokens(file) }
+    if let setup { users.credentials = setup.users(after: users.credentials, publishing: filesRoot) }
     if command.openOnLoopback { users.credentials.append(Credential(token: nil, root: filesRoot)) }
     if let file = command.operatorTokenFile {
       users.operatorToken = try operatorToken(file, besides: users.credentials)

@@ -28,7 +28,7 @@ import Testing
     let query = core.query(id)
     let chunk = core.begin(id, 1, [1, 2, 3, 4])
     #expect(core.replies[query] == nil && core.replies[chunk] == nil)
-    guard case .verifySession(id)? = core.pending.first, core.pending.count == 1 else {
+    guard case .verifySession(id, takesBase: true)? = core.pending.first, core.pending.count == 1 else {
       Issue.record("it is not read")
       return
     }
@@ -69,11 +69,46 @@ import Testing
     }
   }
 
-  /// How long its file gets is not known, and so not whether it fits.
-  @Test(.promises("P121")) func withAQuota_whatLeavesItsSizeOpenBeginsEmpty() {
-    #expect(!Self.opened(takesBase: true, size: nil, quota: 1_000_000).isBased)
+  /// Regression (HU4): each append to an open file was sent as a whole where there was any quota.
+  @Test(.promises("P121")) func withAQuota_whatLeavesItsSizeOpenIsBased_whereThatFits() {
     #expect(Self.opened(takesBase: true, size: nil).isBased)
     #expect(Self.opened(takesBase: true, size: 8, quota: 1_000_000).isBased)
+    #expect(Self.opened(takesBase: true, size: nil, quota: 8).isBased)
+    #expect(!Self.opened(takesBase: true, size: nil, quota: 7).isBased)
+  }
+
+  /// Two that begin with it do not have the same bytes of a quota.
+  @Test(.promises("P121")) func base_countsForTheQuota_beforeItIsRead() {
+    let (core, id, isBased) = Self.opened(takesBase: true, size: nil, quota: 12)
+    #expect(isBased)
+    #expect(core.refusal(core.open(size: 5, key: "other")) == .quotaExceeded)
+    _ = core.query(id)
+    core.pending = []
+    core.send(.sessionVerified(id, .success([0: CoreHarness.facts([9, 9, 9, 9])])))
+    #expect(core.refusal(core.open(size: 9, key: "third")) == .quotaExceeded)
+    #expect(core.refusal(core.open(size: 8, key: "fourth")) == nil, "four bytes of it are held")
+  }
+
+  /// Whether it fits was found out by a run that is gone: it would be let in beside what was taken since.
+  @Test(.promises("P121"), arguments: [nil, 1_000_000] as [UInt64?])
+  func afterARestart_whatLeavesItsSizeOpenBeginsEmpty_whereThereIsAQuota(quota: UInt64?) throws {
+    let before = CoreHarness(quota: quota)
+    before.published = Self.published
+    let request = before.open(size: nil, takesBase: true)
+    before.runEffects()
+    guard case .sessionOpened(let facts, _, _, _, let isBased)? = before.replies[request]?.last else {
+      Issue.record("not opened")
+      return
+    }
+    #expect(isBased)
+    let core = CoreHarness(quota: quota)
+    core.core.recover(open: facts, lastChange: core.now)
+    _ = core.query(facts.sessionID)
+    guard case .verifySession(facts.sessionID, let takesBase)? = core.pending.first else {
+      Issue.record("it is not read")
+      return
+    }
+    #expect(takesBase == (quota == nil))
   }
 
   @Test(.promises("P121")) func theSameOpeningAgain_isAnsweredAlike() {

@@ -79,7 +79,7 @@ final class CoreHarness {
     case .publish(let id, _): send(.published(id, .success(PublicationResult())))
     case .publishWholeFile(let request, _, _): send(.wholeFilePublished(request, .success(PublicationResult())))
     case .secureSession(let request, let id): send(.sessionSecured(request, id, nil))
-    case .verifySession(let id): send(.sessionVerified(id, .success([:])))
+    case .verifySession(let id, _): send(.sessionVerified(id, .success([:])))
     case .reply, .removeSession, .clearSession, .forgetReceipts, .measureUsage, .lookAgain, .note: break
     }
   }

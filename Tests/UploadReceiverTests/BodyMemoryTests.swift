@@ -129,4 +129,40 @@ import Testing
     #expect(shares.give(of: 1) == [2, 3])
     #expect(shares.free == 30)
   }
+
+  @Test("Regression: a body larger than all of the memory was never granted, and refused after 10 s")
+  func bodyLargerThanAllOfIt_isHeldAlone() {
+    var shares = MemoryShares(bytes: 100)
+    #expect(shares.take(104, 1, of: one, at: 0) == .granted)
+    #expect(shares.free == -4)
+    #expect(shares.take(1, 2, of: one, at: 0) == .waits)
+    #expect(shares.give(of: 1) == [2])
+    // It waits until nothing else is held, and who came later waits for it.
+    #expect(shares.take(104, 3, of: other, at: 0) == .waits)
+    #expect(shares.take(1, 4, of: other, at: 0) == .waits)
+    #expect(shares.give(of: 2) == [3])
+    // What it gives back early is granted to no body before some of the memory is free.
+    #expect(shares.give(4, of: 3) == [])
+    #expect(shares.give(1, of: 3) == [4])
+    #expect(shares.give(of: 4) == [])
+    #expect(shares.give(of: 3) == [])
+    #expect(shares.free == 100)
+  }
+
+  @Test("Regression: a body larger than all of the memory has others ended only where it is granted then")
+  func bodyLargerThanAllOfIt_endsNoneInVain() {
+    var shares = MemoryShares(bytes: 100)
+    for id: UInt64 in 1...2 { #expect(shares.take(50, id, of: one, at: 0) == .granted) }
+    #expect(shares.take(104, 3, of: other, at: 0) == .waits)
+    // One of the two is no more than its owner's share, and would stay.
+    #expect(shares.tick(at: 1000, arrived: { _ in 0 }).revoked == [])
+    #expect(shares.give(of: 1) == [])
+    #expect(shares.give(of: 2) == [3])
+    // It is more than a share itself.
+    #expect(shares.take(104, 4, of: one, at: 2000) == .waits)
+    #expect(shares.tick(at: 3000, arrived: { _ in 0 }).revoked == [3])
+    #expect(shares.give(of: 3) == [4])
+    #expect(shares.give(of: 4) == [])
+    #expect(shares.free == 100)
+  }
 }

@@ -34,6 +34,19 @@ import Testing
     #expect(users.metadata(of: CredentialID("another")) == nil && users.metadata(of: nil) == nil)
   }
 
+  @Test("Regression: the user of --development was counted before those of the token file")
+  func userOfTheDevelopmentToken_isCountedBehindTheFile() {
+    let setup = DevelopmentSetup(
+      authorityPath: "", tokenPath: "", certificateChainPEM: [], privateKeyPEM: [], token: "development", replaced: [])
+    let file = [Credential(token: "one", root: "/1"), Credential(token: "two", root: "/2")]
+    let credentials = setup.users(after: file, publishing: "/files")
+    #expect(credentials == file + [Credential(token: "development", root: "/files")])
+    let users = UserNumbers(credentials)
+    for (token, number) in [("one", 1), ("two", 2), ("development", 3)] {
+      #expect(users.metadata(of: Credential(token: token, root: "").id) == ["user": "\(number)"])
+    }
+  }
+
   @Test func byteBudget_servesInOrderAndRefusesTheLate() async throws {
     let budget = ByteBudget(bytes: 10, clock: ReceiverClock())
     let owner = CredentialID("one")

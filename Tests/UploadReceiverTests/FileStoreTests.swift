@@ -72,7 +72,7 @@ import Testing
     let store = try makeStore()
     let found = try store.recover()
     #expect(found.open.map(\.facts) == [facts])
-    #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1, 2])
+    #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == [0, 1, 2])
   }
 
   @Test(.promises("P37")) func chunkWhoseDataWasLost_isNotBelieved() throws {
@@ -85,7 +85,7 @@ import Testing
     folder.write(Array("0123xx67".utf8), to: ".uploads/sessions/abc/data")
     let store = try makeStore()
     _ = try store.recover()
-    #expect(try store.verify(facts.sessionID).keys.sorted() == [0])
+    #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == [0])
   }
 
   @Test(.promises("P27")) func replacedChunk_countsWithItsLastDigest() throws {
@@ -94,7 +94,7 @@ import Testing
     try fill(store, facts)
     let patched = Array("ABCD".utf8)
     try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: ChunkFacts(of: patched))
-    #expect(try store.verify(facts.sessionID)[0] == ChunkFacts(of: patched))
+    #expect(try store.verify(facts.sessionID, takesBase: true)[0] == ChunkFacts(of: patched))
   }
 
   // MARK: Zeros
@@ -130,7 +130,7 @@ import Testing
     _ = try store.create(sparseSession())
     try zero(store, 0..<2, 3..<100_000)
     try put(7, store, at: 2)
-    #expect(try store.verify(SessionID("abc")).keys.ranges == [0..<100_000])
+    #expect(try store.verify(SessionID("abc"), takesBase: true).keys.ranges == [0..<100_000])
     _ = try store.publish(SessionID("abc"), publication(size: 100_000 * mebibyte))
     var status = stat()
     #expect(stat("\(folder.path)/files/folder/a.bin", &status) == 0 && Int(status.st_size) == 100_000 * mebibyte)
@@ -144,10 +144,10 @@ import Testing
     for index in UInt32(0)..<8 { try put(1, store, at: index) }
     try zero(store, 1..<7)
     #expect(allocatedBytes(".uploads/sessions/abc/data") <= 3 * mebibyte)
-    let held = try store.verify(SessionID("abc"))
+    let held = try store.verify(SessionID("abc"), takesBase: true)
     #expect(held.zeros.ranges == [1..<7] && held.written.keys.sorted() == [0, 7])
     try put(2, store, at: 3)
-    #expect(try store.verify(SessionID("abc")).zeros.ranges == [1..<3, 4..<7])
+    #expect(try store.verify(SessionID("abc"), takesBase: true).zeros.ranges == [1..<3, 4..<7])
   }
 
   @Test(.promises("P33k", "P37")) func zerosOfAnEarlierRun_areFoundAgain_andNotReadWhereTheyAreHoles() throws {
@@ -164,7 +164,7 @@ import Testing
     let found = try store.recover()
     #expect(found.open.first?.recordedChunks.zeros.count == Int(count) - 1)
     let start = ContinuousClock.now
-    #expect(try store.verify(SessionID("abc")).count == Int(count))
+    #expect(try store.verify(SessionID("abc"), takesBase: true).count == Int(count))
     // To read them takes minutes.
     #expect(ContinuousClock.now - start < .seconds(10))
   }
@@ -185,9 +185,9 @@ import Testing
     #expect(pwrite(number, zeros, mebibyte, off_t(2 * mebibyte)) == mebibyte)
     let store = try makeStore()
     _ = try store.recover()
-    #expect(try store.verify(SessionID("abc")).zeros.ranges == [0..<1, 2..<4])
+    #expect(try store.verify(SessionID("abc"), takesBase: true).zeros.ranges == [0..<1, 2..<4])
     #expect(ftruncate(number, off_t(3 * mebibyte) + 5) == 0)
-    #expect(try store.verify(SessionID("abc")).zeros.ranges == [0..<1, 2..<3])
+    #expect(try store.verify(SessionID("abc"), takesBase: true).zeros.ranges == [0..<1, 2..<3])
   }
 
   @Test(.promises("P33k")) func zerosBesideWritesBehindThem_cutNothing() throws {
@@ -201,7 +201,7 @@ import Testing
         Issue.record(error)
       }
     }
-    #expect(try store.verify(SessionID("abc")).keys.ranges == [0..<16])
+    #expect(try store.verify(SessionID("abc"), takesBase: true).keys.ranges == [0..<16])
   }
 
   @Test func journalTornAtAnyByte_losesOnlyWhatIsTorn() throws {
@@ -230,10 +230,11 @@ import Testing
         continue
       }
       #expect(
-        try store.verify(facts.sessionID).count == max(0, length - headLength) / chunkLength, "torn at \(length)")
+        try store.verify(facts.sessionID, takesBase: true).count == max(0, length - headLength) / chunkLength,
+        "torn at \(length)")
       // What is appended after the cut is read again.
       try store.write([9], to: facts.sessionID, index: 9, offset: 36, facts: ChunkFacts(of: [9]))
-      #expect(try store.verify(facts.sessionID)[9] != nil, "torn at \(length)")
+      #expect(try store.verify(facts.sessionID, takesBase: true)[9] != nil, "torn at \(length)")
     }
   }
 
@@ -254,7 +255,7 @@ import Testing
       folder.write(damaged, to: ".uploads/sessions/abc/journal")
       let store = try makeStore()
       #expect(try store.recover().setAside.isEmpty)
-      #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 2], "at \(place)")
+      #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == [0, 2], "at \(place)")
     }
   }
 
@@ -287,7 +288,7 @@ import Testing
     folder.write(whole, to: ".uploads/sessions/abc/journal")
     let store = try makeStore()
     #expect(try store.recover().open.map(\.facts) == [facts])
-    #expect(try store.verify(facts.sessionID).count == 3)
+    #expect(try store.verify(facts.sessionID, takesBase: true).count == 3)
   }
 
   @Test(.promises("P52")) func removedSession_leavesNothing() throws {
@@ -463,7 +464,9 @@ import Testing
       #expect(found?.open.isEmpty == true)
       return
     }
-    if isRestarted, meddling.provesItself { #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1]) }
+    if isRestarted, meddling.provesItself {
+      #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == [0, 1])
+    }
     let chunk = Array("89".utf8)
     for _ in 0..<2 where !meddling.provesItself {
       #expect(throws: StoreFailure.self) {
@@ -477,14 +480,14 @@ import Testing
     #expect(folder.files() == [] && folder.contents("elsewhere") == elsewhere)
     guard meddling.provesItself else {
       #expect {
-        _ = try store.verify(facts.sessionID)
+        _ = try store.verify(facts.sessionID, takesBase: true)
       } throws: { error in
         if case .damaged? = error as? StoreFailure { !meddling.mayPass } else { meddling.mayPass }
       }
       return
     }
     // What is missing is known, and sent again.
-    #expect(try store.verify(facts.sessionID).keys.sorted() == (meddling == .deleted ? [] : [0, 1]))
+    #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == (meddling == .deleted ? [] : [0, 1]))
     try write(store, facts)
     _ = try store.publish(facts.sessionID, publication())
     #expect(folder.contents("files/folder/a.bin") == file)
@@ -503,7 +506,7 @@ import Testing
     try fill(store, facts)
     meddle(.flipped)
     #expect(throws: StoreFailure.self) { try store.secure(facts.sessionID) }
-    #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1])
+    #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == [0, 1])
     try store.secure(facts.sessionID)
   }
 
@@ -684,7 +687,7 @@ import Testing
     case .dataSynced, .intentRecorded:
       #expect(found.open.map(\.facts) == [facts] && found.published.isEmpty)
       #expect(folder.contents("files/folder/a.bin") == (isReplacing ? [1] : nil))
-      #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1, 2])
+      #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == [0, 1, 2])
       _ = try store.publish(facts.sessionID, publication())
     case .renamed, .publishedRecorded:
       #expect(found.open.isEmpty)
@@ -1044,7 +1047,7 @@ import Testing
     // The next sync of the same bytes would succeed: the kernel says it once.
     #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     #expect(folder.files() == [])
-    #expect(try store.verify(facts.sessionID).count == 3)
+    #expect(try store.verify(facts.sessionID, takesBase: true).count == 3)
     _ = try store.publish(facts.sessionID, publication())
     #expect(folder.contents("files/folder/a.bin") == file)
   }
@@ -1161,7 +1164,7 @@ import Testing
       if case .io? = error as? StoreFailure { true } else { false }
     }
     // It is sent again.
-    #expect(try store.verify(facts.sessionID).isEmpty)
+    #expect(try store.verify(facts.sessionID, takesBase: true).isEmpty)
     try write(store, facts)
     _ = try store.publish(facts.sessionID, publication())
     #expect(folder.contents("files/folder/a.bin") == file)
@@ -1325,12 +1328,115 @@ import Testing
     }
   }
 
+  @Test("Regression: a link to the folder of the receiver's key, and a path beside --root's, were taken as roots")
+  func credentialRootThatMeetsTheKey_isRefused() throws {
+    symlink(folder.path, "\(folder.path)/twin")
+    folder.makeFolder("keys")
+    for isElsewhere in [false, true] {
+      if isElsewhere {
+        // The key lies elsewhere, and a link leads there.
+        rmdir("\(folder.path)/.development/below")
+        try #require(rename("\(folder.path)/.development", "\(folder.path)/keys/here") == 0)
+        symlink("\(folder.path)/keys/here", "\(folder.path)/.development")
+      }
+      // What is missing is made before it is looked at.
+      let roots = [".development", "twin/.development", "twin/.development/below", "files/../.development"]
+      for root in roots + (isElsewhere ? ["keys", "keys/here"] : []) {
+        #expect {
+          _ = try FileStore(root: folder.path, publishing: [credential: "\(folder.path)/\(root)"])
+        } throws: { error in
+          Self.isRefusalForTheKey(error)
+        }
+      }
+    }
+    let store = try makeStore()
+    #expect {
+      try store.adopt([credential: "\(folder.path)/twin/.development"])
+    } throws: { error in
+      Self.isRefusalForTheKey(error)
+    }
+    // A file of that name holds no key.
+    unlink("\(folder.path)/.development")
+    folder.write([1], to: ".development")
+    try store.adopt([credential: "\(folder.path)/keys"])
+  }
+
+  private static func isRefusalForTheKey(_ error: any Error) -> Bool {
+    guard case .credentialRoot(let words)? = error as? StoreOpeningError else { return false }
+    return words.contains("the receiver's own key")
+  }
+
+  @Test("Regression: of two roots whose names are one text in two spellings, only one was looked at")
+  func rootsInTwoSpellings_areLookedAtEach() throws {
+    let roots = ["\(folder.path)/caf\u{e9}", "\(folder.path)/cafe\u{301}"]
+    let store = try FileStore(
+      root: folder.path, publishing: [credential: roots[0], CredentialID("other"): roots[1]])
+    #expect(store.lookAtFolders().isEmpty)
+    for root in roots { try #require(rename(root, "\(root).away") == 0) }
+    #expect(store.lookAtFolders().count == 2 && store.foldersAway == 2)
+    try #require(rename("\(roots[0]).away", roots[0]) == 0)
+    #expect(store.lookAtFolders().count == 1 && store.foldersAway == 1)
+  }
+
+  @Test("Regression: a root that was given in another spelling while the receiver ran was taken for the one of before")
+  func rootInAnotherSpelling_isAnotherFolder() throws {
+    let store = try FileStore(root: folder.path, publishing: [credential: "\(folder.path)/caf\u{e9}"])
+    try store.adopt([credential: "\(folder.path)/cafe\u{301}"])
+    _ = try store.publish(file, record, publication("a"))
+    #expect(folder.contents("cafe\u{301}/a") == file && !folder.exists("caf\u{e9}/a"))
+  }
+
   @Test func usedBytes_countsFilesAndFollowsNoLinks() throws {
     let store = try makeStore()
     _ = try store.publish(file, record, publication("a/b/c"))
     _ = try store.publish(file, record, publication("d", id: "second"))
     symlink("/", "\(folder.path)/files/everything")
     #expect(try store.usedBytes(of: credential) == 20)
+  }
+
+  /// No UTF-8.
+  private static let oddName: [UInt8] = [0xff, 0xfe]
+
+  /// A path in the test's folder, as the kernel takes it.
+  private func path(_ folderName: String, _ components: [UInt8]...) -> [CChar] {
+    var bytes = Array("\(folder.path)/\(folderName)".utf8)
+    for component in components { bytes += [UInt8(ascii: "/")] + component }
+    return (bytes + [0]).map { CChar(bitPattern: $0) }
+  }
+
+  private func makeFile(_ path: [CChar]) throws {
+    let opened = try #require(fopen(path, "w"))
+    #expect(fwrite(file, 1, file.count, opened) == file.count && fclose(opened) == 0)
+  }
+
+  @Test("Regression: files and folders whose names are no UTF-8 did not count to the quota")
+  func usedBytes_countsWhateverItsNameIs() throws {
+    let store = try makeStore()
+    let inner = Self.oddName + Array("folder".utf8)
+    try #require(mkdir(path("files", inner), 0o755) == 0)
+    try makeFile(path("files", Self.oddName))
+    try makeFile(path("files", inner, Self.oddName))
+    #expect(try store.usedBytes(of: credential) == 2 * UInt64(file.count))
+  }
+
+  @Test("Regression: a folder in which nothing but a folder lies whose name is no UTF-8 kept its name from a file")
+  func emptyFolderOfAnyName_givesWayToAFile() throws {
+    let store = try makeStore()
+    folder.makeFolder("files/d")
+    try #require(mkdir(path("files/d", Self.oddName), 0o755) == 0)
+    #expect(try store.publish(file, record, publication("d")) == PublicationResult())
+    #expect(folder.contents("files/d") == file)
+  }
+
+  @Test("Regression: a name that is no UTF-8 kept a damaged session's folder from being ended")
+  func damagedSessionWithAnyName_leavesNothing() throws {
+    let store = try makeStore()
+    try fill(store, session())
+    let inner = Self.oddName + Array("folder".utf8)
+    try #require(mkdir(path(".uploads/sessions/abc", inner), 0o700) == 0)
+    try makeFile(path(".uploads/sessions/abc", inner, Self.oddName))
+    try store.clear(session().sessionID)
+    #expect(!folder.exists(".uploads/sessions/abc"))
   }
 }
 

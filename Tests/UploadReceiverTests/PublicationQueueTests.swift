@@ -36,7 +36,7 @@ import Testing
     func writeZeros(to session: SessionID, _ chunks: IndexRanges, chunkBytes: UInt64) throws(StoreFailure) {}
     func syncWritten() throws(StoreFailure) {}
     func secure(_ session: SessionID) throws(StoreFailure) {}
-    func verify(_ session: SessionID) throws(StoreFailure) -> ChunkTable { [:] }
+    func verify(_ session: SessionID, takesBase: Bool) throws(StoreFailure) -> ChunkTable { [:] }
     func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult {
       PublicationResult()
     }

@@ -7,6 +7,17 @@ import Testing
 
 /// Starts, ends, crashes and credentials of the real executable.
 @Suite struct ReceiverLifeTests {
+  @Test("Regression: an ended receiver sometimes left its socket, which many tools cannot copy, beside its state")
+  func orderlyEnd_leavesNoSocket() throws {
+    let receiver = try ReceiverProgram()
+    for _ in 0..<5 {
+      #expect(access("\(receiver.root)/.uploads/operator", F_OK) == 0)
+      #expect(receiver.stop() == 0)
+      #expect(access("\(receiver.root)/.uploads/operator", F_OK) != 0)
+      try receiver.start()
+    }
+  }
+
   @Test(.promises("P24")) func killInMidUpload_keepsWhatWasAcknowledged() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(

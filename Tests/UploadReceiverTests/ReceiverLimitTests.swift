@@ -128,7 +128,7 @@ import Testing
     try await serve(
       #"""
       s = Session()
-      expect(s.put(0, b"x"), 201)
+      assert s.put(0, b"x")[0] in (201, 410)  # on a busy machine its life may end before
       until(lambda: call("GET", f"/v1/uploads/{s.id}")[0] == 410)
       for answer in [call("GET", f"/v1/uploads/{s.id}"), s.put(0, b"x"), s.commit(b"x"), call("DELETE", f"/v1/uploads/{s.id}")]:
           expect(answer, 410, "session-expired")

@@ -41,5 +41,7 @@ extension ReceiverWithLimits {
       stop.finish()
       try await tasks.waitForAll()
     }
+    let socket = "\(folder.path)/.uploads/operator"
+    #expect(access(socket, F_OK) != 0, "the operator's socket stays", sourceLocation: sourceLocation)
   }
 }

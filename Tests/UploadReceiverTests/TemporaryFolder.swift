@@ -12,17 +12,22 @@ final class TemporaryFolder: Sendable {
 
   struct Failure: Error { var errno: CInt }
 
-  deinit { TemporaryFolder.remove(path) }
+  deinit { TemporaryFolder.remove(Array(path.utf8CString)) }
 
-  private static func remove(_ path: String) {
+  /// Of any bytes, as what tests make below is, with a zero at the end.
+  private static func remove(_ path: [CChar]) {
     var status = stat()
     guard lstat(path, &status) == 0 else { return }
     if status.st_mode & S_IFMT == S_IFDIR, let directory = opendir(path) {
       while let entry = readdir(directory) {
         let name = withUnsafePointer(to: &entry.pointee.d_name) {
-          $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+          $0.withMemoryRebound(to: CChar.self, capacity: 256) {
+            Array(UnsafeBufferPointer(start: $0, count: strlen($0) + 1))
+          }
         }
-        if name != ".", name != ".." { remove("\(path)/\(name)") }
+        guard name != Array(".".utf8CString), name != Array("..".utf8CString) else { continue }
+        let slash: [CChar] = [0x2f]
+        remove(Array(path.dropLast()) + slash + name)
       }
       closedir(directory)
       rmdir(path)

@@ -120,6 +120,7 @@ public enum TokenFile {
       throw TokenFileError(line: line, reason: "the root must not contain control characters")
     }
     let place = root.utf8.first == UInt8(ascii: "/") ? root : "\(base)/\(root)"
+    // As it is spelt, with the number of its line. Another path that leads there is refused when the folder is opened.
     let folders = { (path: String) in PublishedName.components(of: path).filter { $0 != "." } }
     guard !folders(place).starts(with: folders(base) + [".development"]) else {
       throw TokenFileError(line: line, reason: "the root must not be .development, which holds the receiver's own key")

@@ -1,4 +1,4 @@
-import ReceiverCore
+public import ReceiverCore
 import Glibc
 import Integrity
 import NIOSSL
@@ -18,11 +18,13 @@ public struct DevelopmentSetup: Sendable {
   /// What was of no use and is made anew, for the log.
   public var replaced: [String]
 
+  /// Below the root.
+  static let folderName = ".development"
   private static let lifetimeSeconds = 397 * 86_400
 
   /// Uses what lies in ROOT/.development, as long as it is valid for another day, and makes what is missing.
   public static func prepare(root: String) throws(ReceiverStartError) -> DevelopmentSetup {
-    let directory = "\(root)/.development"
+    let directory = "\(root)/\(folderName)"
     do throws(StoreFailure) {
       for path in [root, directory] {
         if mkdir(path, 0o755) != 0, errno != EEXIST { throw .last("mkdir") }
@@ -38,6 +40,11 @@ public struct DevelopmentSetup: Sendable {
       let advice = if case .damaged = error { "; take it away, and it is made anew" } else { "" }
       throw .root("\(directory): \(error.words)\(advice)")
     }
+  }
+
+  /// Those of the token file, and the user of this token behind them: users are numbered by their place in that file.
+  public func users(after users: [Credential], publishing root: String) -> [Credential] {
+    users + [Credential(token: token, root: root)]
   }
 
   private static func token(in folder: FileDescriptor, _ replaced: inout [String]) throws(StoreFailure) -> String {

@@ -4,7 +4,8 @@ import ReceiverCore
 ///
 /// A body gets the memory that it announces before it is read. That makes memory scarce without a byte sent, so each
 /// credential has a share: who holds least is served first, and where one waits that holds less than its share, bodies of
-/// the one that holds most are ended. A single credential may have it all.
+/// the one that holds most are ended. A single credential may have it all. A body that is larger than all of it is held
+/// alone.
 struct MemoryShares {
   /// Names a body.
   typealias ID = UInt64
@@ -33,6 +34,7 @@ struct MemoryShares {
   static let patience: Milliseconds = 1000
 
   private let total: Int
+  /// Negative while a body is held that is larger than all of it.
   private(set) var free: Int
   private var holding: [Body] = []
   private var waiting: [Body] = []
@@ -44,7 +46,7 @@ struct MemoryShares {
 
   mutating func take(_ bytes: Int, _ id: ID, of owner: CredentialID, at now: Milliseconds) -> Answer {
     let body = Body(id: id, owner: owner, bytes: bytes, since: now)
-    if waiting.isEmpty, free >= bytes {
+    if waiting.isEmpty, hasRoom(for: bytes) {
       grant(body)
       return .granted
     }
@@ -88,24 +90,28 @@ struct MemoryShares {
     let share = total / Set((holding + waiting).map(\.owner)).count
     let own = held[next.owner] ?? 0
     guard own == 0 || own + next.bytes <= share else { return [] }
-    var missing = next.bytes - free - holding.filter(\.isRevoked).reduce(0) { $0 + $1.bytes }
+    var missing = min(next.bytes, total) - free - holding.filter(\.isRevoked).reduce(0) { $0 + $1.bytes }
     var left = held
-    var revoked: [ID] = []
+    var victims: [Int] = []
     while missing > 0 {
       let candidates = holding.indices.compactMap { index -> (index: Int, held: Int, arrived: Int)? in
         let body = holding[index]
-        guard body.owner != next.owner, !body.isRevoked, let bytes = arrived(body.id) else { return nil }
+        guard body.owner != next.owner, !body.isRevoked, !victims.contains(index), let bytes = arrived(body.id) else {
+          return nil
+        }
         let bytesHeld = left[body.owner] ?? 0
         return bytesHeld > share ? (index, bytesHeld, bytes) : nil
       }
       guard let victim = candidates.min(by: { ($1.held, $0.arrived) < ($0.held, $1.arrived) }) else { break }
-      holding[victim.index].isRevoked = true
       let body = holding[victim.index]
       left[body.owner, default: 0] -= body.bytes
       missing -= body.bytes
-      revoked.append(body.id)
+      victims.append(victim.index)
     }
-    return revoked
+    // One that is held alone waits for all others. While some of them stay, the rest would end in vain.
+    guard missing <= 0 || next.bytes <= total else { return [] }
+    for index in victims { holding[index].isRevoked = true }
+    return victims.map { holding[$0].id }
   }
 
   private var heldBytes: [CredentialID: Int] {
@@ -118,6 +124,9 @@ struct MemoryShares {
     return waiting.indices.min { (held[waiting[$0].owner] ?? 0, $0) < (held[waiting[$1].owner] ?? 0, $1) }
   }
 
+  /// One that is larger than all of it would never find so much free: it is held where nothing else is.
+  private func hasRoom(for bytes: Int) -> Bool { bytes <= free || free == total }
+
   private mutating func grant(_ body: Body) {
     free -= body.bytes
     holding.append(body)
@@ -125,7 +134,7 @@ struct MemoryShares {
 
   private mutating func serve() -> [ID] {
     var served: [ID] = []
-    while let next = nextWaiting, waiting[next].bytes <= free {
+    while let next = nextWaiting, hasRoom(for: waiting[next].bytes) {
       let body = waiting.remove(at: next)
       grant(body)
       served.append(body.id)

@@ -94,6 +94,16 @@ enum OperatorSocket {
     }
   }
 
+  /// Takes the socket away. Its path is that of the open folder: it has to be gone before the process ends, or it stays there and
+  /// a copy of the folder with tools that take no sockets fails.
+  static func close(_ listener: (any Channel)?, _ logger: Logger) async {
+    do {
+      try await listener?.close()
+    } catch {
+      logger.warning("the socket in the folder of the state may have stayed there: \(error)")
+    }
+  }
+
   fileprivate static func answer(_ line: String, _ driver: ReceiverDriver, _ users: Users) async -> [UInt8] {
     let words = line.split(separator: " ").map(String.init)
     switch words.first {

@@ -354,9 +354,9 @@ final class ReceiverDriver: Sendable {
       } then: {
         .sessionSecured(request, session, $0.failure)
       }
-    case .verifySession(let session):
+    case .verifySession(let session, let takesBase):
       perform(on: publishers, "read the upload session \(session.text)", of: session) { () throws(StoreFailure) in
-        try store.verify(session)
+        try store.verify(session, takesBase: takesBase)
       } then: {
         .sessionVerified(session, $0)
       }

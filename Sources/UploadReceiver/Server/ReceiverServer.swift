@@ -261,7 +261,7 @@ public final class ReceiverServer: Sendable {
     syncs.cancel()
     returns.cancel()
     days.cancel()
-    listener?.close(promise: nil)
+    await OperatorSocket.close(listener, logger)
     await driver.shutDown()
     do throws(StoreFailure) {
       try store.syncWritten()

@@ -6,7 +6,7 @@ import Synchronization
 final class UserNumbers: Sendable {
   private let numbers: Mutex<[CredentialID: Int]>
 
-  /// Counted from 1, in the order of the file.
+  /// Counted from 1, in the order of the file; the user of `--development` comes behind those.
   init(_ credentials: [Credential] = []) { numbers = Mutex(UserNumbers.numbers(of: credentials)) }
 
   /// The file was read anew.

@@ -19,6 +19,9 @@ struct ConfiguredFolder: Sendable {
   let path: String
   let descriptor: FileDescriptor
 
+  /// The path as the kernel has it. Two spellings of one text, which are one `String`, are two folders.
+  var pathBytes: [UInt8] { Array(path.utf8) }
+
   /// Asks the kernel, which mostly has it in memory.
   var place: Place {
     var (found, held) = (stat(), stat())

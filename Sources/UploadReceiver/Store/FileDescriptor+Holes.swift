@@ -50,6 +50,13 @@ extension FileDescriptor {
     return errno == ENXIO ? nil : offset
   }
 
+  /// The first hole behind there; nil where the filesystem names none. The end of a file counts as one.
+  func firstHole(from offset: UInt64) -> UInt64? {
+    guard let start = off_t(exactly: offset) else { return nil }
+    let found = lseek(raw, start, uploadfs_seek_hole)
+    return found > start ? UInt64(found) : nil
+  }
+
   /// A range lies within the file, and nothing of it is to be read.
   func isHole(_ range: Range<UInt64>) -> Bool {
     var found = stat()

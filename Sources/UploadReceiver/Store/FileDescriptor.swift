@@ -31,7 +31,13 @@ final class FileDescriptor: Sendable {
   static func openIfPresent(
     _ path: String, in directory: FileDescriptor, _ flags: CInt
   ) throws(StoreFailure) -> FileDescriptor? {
-    let raw = uploadfs_openat(directory.raw, path, flags | O_CLOEXEC, 0)
+    try openIfPresent(EntryName(path), in: directory, flags)
+  }
+
+  static func openIfPresent(
+    _ name: EntryName, in directory: FileDescriptor, _ flags: CInt
+  ) throws(StoreFailure) -> FileDescriptor? {
+    let raw = uploadfs_openat(directory.raw, name.characters, flags | O_CLOEXEC, 0)
     if raw < 0, errno == ENOENT { return nil }
     guard raw >= 0 else { throw StoreFailure.last("open") }
     return FileDescriptor(raw: raw)
@@ -75,8 +81,14 @@ final class FileDescriptor: Sendable {
   static func statusIfPresent(
     _ name: String, in directory: FileDescriptor
   ) throws(StoreFailure) -> stat? {
+    try statusIfPresent(EntryName(name), in: directory)
+  }
+
+  static func statusIfPresent(
+    _ name: EntryName, in directory: FileDescriptor
+  ) throws(StoreFailure) -> stat? {
     var found = stat()
-    if fstatat(directory.raw, name, &found, AT_SYMLINK_NOFOLLOW) == 0 { return found }
+    if fstatat(directory.raw, name.characters, &found, AT_SYMLINK_NOFOLLOW) == 0 { return found }
     if errno == ENOENT { return nil }
     throw StoreFailure.last("fstatat")
   }

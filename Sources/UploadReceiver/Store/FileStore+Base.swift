@@ -20,13 +20,28 @@ extension FileStore {
 }
 
 extension FileDescriptor {
-  /// Copies the first bytes of another file to the same places. On a filesystem that can the two share them, and nothing is written.
+  /// Copies the first bytes of another file to the same places. On a filesystem that can the two share them, and nothing is written;
+  /// on others copy_file_range(2) writes zeros for holes, which are therefore made here, also in space that was reserved.
   func copy(_ other: FileDescriptor, bytes: UInt64) throws(StoreFailure) {
     var done: UInt64 = 0
     while done < bytes {
+      let start = min(other.firstData(from: done) ?? bytes, bytes)
+      if start > done {
+        guard UInt64(clamping: try other.status().st_size) >= start else { throw .io("the file became shorter") }
+        try makeZeros([done..<start])
+      }
+      let end = min(other.firstHole(from: start) ?? bytes, bytes)
+      try copy(other, start..<end)
+      done = end
+    }
+  }
+
+  private func copy(_ other: FileDescriptor, _ range: Range<UInt64>) throws(StoreFailure) {
+    var done = range.lowerBound
+    while done < range.upperBound {
       guard let offset = off_t(exactly: done) else { throw .io("copy_file_range: the file is too large") }
       let count = uploadfs_copy_file_range(
-        other.raw, raw, offset, Int(min(bytes - done, UInt64(FileDescriptor.copiedAtOnceMax))))
+        other.raw, raw, offset, Int(min(range.upperBound - done, UInt64(FileDescriptor.copiedAtOnceMax))))
       if count < 0, errno == EINTR { continue }
       guard count > 0 else { throw count < 0 ? .last("copy_file_range") : .io("the file became shorter") }
       done += UInt64(count)

@@ -9,23 +9,27 @@ extension FileStore {
   /// Deletes all that lies in a session's folder. What a link leads to, and what is mounted there, is not in it.
   public func clear(_ session: SessionID) throws(StoreFailure) {
     remove(session)
-    try FileStore.clear(session.text, in: sessions, device: try sessions.status().st_dev, depth: 0)
+    try FileStore.clear(EntryName(session.text), in: sessions, device: try sessions.status().st_dev, depth: 0)
   }
 
   private static func clear(
-    _ name: String, in parent: FileDescriptor, device: dev_t, depth: Int
+    _ name: EntryName, in parent: FileDescriptor, device: dev_t, depth: Int
   ) throws(StoreFailure) {
     guard let status = try FileDescriptor.statusIfPresent(name, in: parent) else { return }
     guard status.st_mode & S_IFMT == S_IFDIR else {
-      guard unlinkat(parent.raw, name, 0) == 0 || errno == ENOENT else { throw .last("unlink \(name)") }
+      guard unlinkat(parent.raw, name.characters, 0) == 0 || errno == ENOENT else { throw .last("unlink \(name.text)") }
       return
     }
-    guard status.st_dev == device else { throw .io("another filesystem is mounted at \(name)") }
+    guard status.st_dev == device else { throw .io("another filesystem is mounted at \(name.text)") }
     guard depth < depthMax else { throw .io("there are too many folders in one another") }
-    let directory = try FileDescriptor.open(name, in: parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-    for entry in try DirectoryListing.names(in: directory) {
+    guard let directory = try FileDescriptor.openIfPresent(name, in: parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) else {
+      return
+    }
+    for entry in try DirectoryListing.entries(in: directory) {
       try clear(entry, in: directory, device: device, depth: depth + 1)
     }
-    guard unlinkat(parent.raw, name, AT_REMOVEDIR) == 0 || errno == ENOENT else { throw .last("rmdir \(name)") }
+    guard unlinkat(parent.raw, name.characters, AT_REMOVEDIR) == 0 || errno == ENOENT else {
+      throw .last("rmdir \(name.text)")
+    }
   }
 }

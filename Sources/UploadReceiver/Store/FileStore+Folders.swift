@@ -7,7 +7,7 @@ import Synchronization
 extension FileStore {
   /// A folder's place as it was said last.
   struct KnownPlaces: Sendable {
-    var places: [String: ConfiguredFolder.Place] = [:]
+    var places: [[UInt8]: ConfiguredFolder.Place] = [:]
     /// Paths at which another folder has been taken into use, until that is said.
     var renewed: [String] = []
   }
@@ -31,7 +31,7 @@ extension FileStore {
       throw .misplaced("\(known.folder.words(for: place)); what stands there now \(error.words)")
     }
     // Its user may publish elsewhere by now.
-    trees.withLock { if $0[credential]?.folder.path == fresh.folder.path { $0[credential] = fresh } }
+    trees.withLock { if $0[credential]?.folder.pathBytes == fresh.folder.pathBytes { $0[credential] = fresh } }
     knownPlaces.withLock { $0.renewed.append(known.folder.path) }
     return fresh
   }
@@ -39,10 +39,10 @@ extension FileStore {
   /// Opens the folders of credentials that came after the start, or publish elsewhere now, as at a start, and uses them from then on;
   /// all of them or none. Those of credentials that went stay: what is on its way to them arrives.
   public func adopt(_ roots: [CredentialID: String]) throws(StoreOpeningError) {
-    let known = trees.withLock { $0.mapValues(\.folder.path) }
+    let known = trees.withLock { $0.mapValues(\.folder.pathBytes) }
     var fresh: [CredentialID: PublishedTree] = [:]
-    for (credential, path) in roots where known[credential] != path {
-      fresh[credential] = try FileStore.tree(path, beside: state, names, beforeSync)
+    for (credential, path) in roots where known[credential] != Array(path.utf8) {
+      fresh[credential] = try FileStore.tree(path, beside: ownFolders, names, beforeSync)
     }
     trees.withLock { $0.merge(fresh) { _, fresh in fresh } }
   }
@@ -50,15 +50,15 @@ extension FileStore {
   /// Looks at every folder; what has changed since the last look, for the log. Called about once a second.
   public func lookAtFolders() -> [FolderNotice] {
     var notices: [FolderNotice] = []
-    var places: [String: (place: ConfiguredFolder.Place, words: String)] = [:]
-    for folder in stateFolders { places[folder.path] = (folder.place, folder.words(for: folder.place)) }
+    var places: [[UInt8]: (place: ConfiguredFolder.Place, words: String)] = [:]
+    for folder in stateFolders { places[folder.pathBytes] = (folder.place, folder.words(for: folder.place)) }
     for credential in trees.withLock({ Array($0.keys) }) {
       do throws(StoreFailure) {
         let folder = try tree(of: credential).folder
-        places[folder.path] = (.inPlace, folder.words(for: .inPlace))
+        places[folder.pathBytes] = (.inPlace, folder.words(for: .inPlace))
       } catch {
         guard let folder = trees.withLock({ $0[credential]?.folder }) else { continue }
-        places[folder.path] = (folder.place, error.words)
+        places[folder.pathBytes] = (folder.place, error.words)
       }
     }
     knownPlaces.withLock { known in
@@ -67,7 +67,7 @@ extension FileStore {
           FolderNotice(words: "\(path) was made anew; files are published there from now on", isTrouble: true))
       }
       known.renewed = []
-      for (path, look) in places.sorted(by: { $0.key < $1.key })
+      for (path, look) in places.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) })
       where known.places[path, default: .inPlace] != look.place {
         notices.append(FolderNotice(words: look.words, isTrouble: look.place != .inPlace))
       }

@@ -10,9 +10,9 @@ import Synchronization
 extension FileStore {
   /// Hashes what the journal tells of. The journal is not synced with the data, so after a power cut either may be
   /// missing; only what matches counts.
-  public func verify(_ session: SessionID) throws(StoreFailure) -> ChunkTable {
+  public func verify(_ session: SessionID, takesBase: Bool) throws(StoreFailure) -> ChunkTable {
     let files = try presentFiles(of: session)
-    if let held = try takeBase(files, session) { return held }
+    if takesBase, let held = try takeBase(files, session) { return held }
     return try verify(files, session)
   }
 

@@ -98,6 +98,8 @@ public final class FileStore: UploadStore {
   /// journal; a receiver of an earlier version makes 0600 of it, which says less.
   static let untoldMode: mode_t = 0o1600
 
+  /// That of the state, and of the key of `--development`.
+  private let root: FileDescriptor
   let state: FileDescriptor
   let sessions: FileDescriptor
   let incoming: FileDescriptor
@@ -145,8 +147,8 @@ public final class FileStore: UploadStore {
     self.mayPass = mayPass
     self.beforeSync = beforeSync
     do throws(StoreFailure) {
-      let directory = try FileStore.makeDirectories(root)
-      state = try FileStore.makeDirectory(".uploads", in: directory, mode: 0o700)
+      self.root = try FileStore.makeDirectories(root)
+      state = try FileStore.makeDirectory(".uploads", in: self.root, mode: 0o700)
       lock = try FileDescriptor.openOwn("lock", in: state, O_RDWR | O_CREAT, mode: 0o600)
     } catch .damaged(let words) {
       throw .root("\(root)/.uploads: \(words); take it away, nothing depends on it")
@@ -173,17 +175,26 @@ public final class FileStore: UploadStore {
       throw .root("\(root)/.uploads: \(error.words)")
     }
     var trees: [CredentialID: PublishedTree] = [:]
-    for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: state, names, beforeSync) }
+    let own = OwnFolders(root: self.root, state: state)
+    for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: own, names, beforeSync) }
     self.trees = Mutex(trees)
   }
 
-  /// A rename is atomic within one filesystem only, and what is published must not reach the state folder.
+  /// The folders of the receiver itself, which nothing is published in.
+  struct OwnFolders {
+    var root: FileDescriptor
+    var state: FileDescriptor
+  }
+
+  var ownFolders: OwnFolders { OwnFolders(root: root, state: state) }
+
+  /// A rename is atomic within one filesystem only, and what is published must not reach the receiver's own folders.
   static func tree(
-    _ path: String, beside state: FileDescriptor, _ names: PublishedNames, _ beforeSync: @escaping BeforeSync
+    _ path: String, beside own: OwnFolders, _ names: PublishedNames, _ beforeSync: @escaping BeforeSync
   ) throws(StoreOpeningError) -> PublishedTree {
     do throws(StoreFailure) {
       let root = try makeDirectories(path)
-      try checkUsable(root, beside: state)
+      try checkUsable(root, beside: own)
       return PublishedTree(
         ConfiguredFolder(path: path, descriptor: root), names: names, beforeSync: beforeSync)
     } catch {
@@ -191,13 +202,19 @@ public final class FileStore: UploadStore {
     }
   }
 
-  private static func checkUsable(_ root: FileDescriptor, beside state: FileDescriptor) throws(StoreFailure) {
-    let (rootStatus, stateStatus) = (try root.status(), try state.status())
+  private static func checkUsable(_ root: FileDescriptor, beside own: OwnFolders) throws(StoreFailure) {
+    let (rootStatus, stateStatus) = (try root.status(), try own.state.status())
     guard rootStatus.st_dev == stateStatus.st_dev else {
       throw StoreFailure.io(
         "is on another filesystem than the receiver's root; files could not be published atomically")
     }
-    try checkSeparate(root, from: state)
+    guard try !meets(root, own.state) else {
+      throw StoreFailure.io("holds the receiver's own state; choose a folder of its own below it")
+    }
+    guard let development = try developmentFolder(in: own.root), try meets(root, development) else { return }
+    throw StoreFailure.io(
+      "is \(DevelopmentSetup.folderName), which holds the receiver's own key, or lies within it or around it; choose another folder"
+    )
   }
 
   /// The folder that stands in the place of one that was moved away or removed. Nothing is made: an empty place may be that of a
@@ -205,20 +222,26 @@ public final class FileStore: UploadStore {
   func renewed(_ tree: PublishedTree) throws(StoreFailure) -> PublishedTree {
     try requireState()
     let root = try FileDescriptor.open(tree.folder.path, O_RDONLY | O_DIRECTORY)
-    try FileStore.checkUsable(root, beside: state)
+    try FileStore.checkUsable(root, beside: ownFolders)
     return PublishedTree(
       ConfiguredFolder(path: tree.folder.path, descriptor: root), names: names, beforeSync: beforeSync)
   }
 
-  /// Climbs from the state folder up, and from the credential's root up: neither may meet the other.
-  private static func checkSeparate(_ root: FileDescriptor, from state: FileDescriptor) throws(StoreFailure) {
-    let rootStatus = try root.status()
-    let stateStatus = try state.status()
-    let isAbove = try isAncestor(rootStatus, of: state)
-    let isBelow = try isAncestor(stateStatus, of: root)
-    guard !isAbove, !isBelow else {
-      throw StoreFailure.io("holds the receiver's own state; choose a folder of its own below it")
+  /// The folder of the receiver's own key, wherever a link in its place leads. Nil where there is none, or one that this process may not
+  /// open: then it can publish nothing in it either.
+  private static func developmentFolder(in root: FileDescriptor) throws(StoreFailure) -> FileDescriptor? {
+    do throws(StoreFailure) {
+      return try FileDescriptor.openIfPresent(DevelopmentSetup.folderName, in: root, O_RDONLY | O_DIRECTORY)
+    } catch {
+      guard [ENOTDIR, ELOOP, EACCES].contains(errno) else { throw error }
+      return nil
     }
+  }
+
+  /// Climbs from both: whether one is the other, or lies within it, whatever paths led to them.
+  private static func meets(_ folder: FileDescriptor, _ other: FileDescriptor) throws(StoreFailure) -> Bool {
+    if try isAncestor(try folder.status(), of: other) { return true }
+    return try isAncestor(try other.status(), of: folder)
   }
 
   private static func isAncestor(_ ancestor: stat, of directory: FileDescriptor) throws(StoreFailure) -> Bool {

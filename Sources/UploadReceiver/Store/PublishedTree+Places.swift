@@ -229,7 +229,7 @@ extension PublishedTree {
     switch errno {
     case EEXIST where present == nil: return .overtaken
     case ENOENT: return .folderGone
-    default: throw failure("rename", place.lastComponent)
+    default: throw failure("rename")
     }
   }
 }

@@ -47,13 +47,19 @@ struct PublishedTree: Sendable {
 
   /// Whether there is no folder of that name, afterwards. One that holds nothing but empty folders is removed.
   static func removeEmptyFolder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> Bool {
+    try removeEmptyFolder(EntryName(name), in: parent)
+  }
+
+  private static func removeEmptyFolder(
+    _ name: EntryName, in parent: FileDescriptor
+  ) throws(StoreFailure) -> Bool {
     guard let present = try folder(name, in: parent) else { return true }
-    let names = try DirectoryListing.names(in: present)
-    guard names.count <= emptyFoldersMax else { return false }
-    for inner in names {
+    let entries = try DirectoryListing.entries(in: present)
+    guard entries.count <= emptyFoldersMax else { return false }
+    for inner in entries {
       guard try folder(inner, in: present) != nil, try removeEmptyFolder(inner, in: present) else { return false }
     }
-    return unlinkat(parent.raw, name, AT_REMOVEDIR) == 0
+    return unlinkat(parent.raw, name.characters, AT_REMOVEDIR) == 0
   }
 
   /// Of one folder; more are left alone.
@@ -82,8 +88,8 @@ struct PublishedTree: Sendable {
   private static func makeDirectory(
     _ component: String, in parent: FileDescriptor
   ) throws(StoreFailure) -> FileDescriptor {
-    if let present = try openDirectoryIfPresent(component, in: parent) { return present }
-    if mkdirat(parent.raw, component, 0o755) != 0, errno != EEXIST { throw failure("mkdir", component) }
+    if let present = try openDirectoryIfPresent(EntryName(component), in: parent) { return present }
+    if mkdirat(parent.raw, component, 0o755) != 0, errno != EEXIST { throw failure("mkdir") }
     return try openDirectory(component, in: parent)
   }
 
@@ -118,12 +124,12 @@ struct PublishedTree: Sendable {
     return true
   }
 
-  /// The bytes of all files below the root; symbolic links are not followed.
+  /// The bytes of all files below the root, whatever their names are; symbolic links are not followed.
   func usedBytes() throws(StoreFailure) -> UInt64 {
     var total: UInt64 = 0
     var pending = [root]
     while let directory = pending.popLast() {
-      for name in try DirectoryListing.names(in: directory) {
+      for name in try DirectoryListing.entries(in: directory) {
         guard let entry = try FileDescriptor.statusIfPresent(name, in: directory) else { continue }
         if entry.st_mode & S_IFMT == S_IFREG { total &+= UInt64(clamping: entry.st_size) }
         if entry.st_mode & S_IFMT == S_IFDIR, let child = try PublishedTree.folder(name, in: directory) {
@@ -137,17 +143,21 @@ struct PublishedTree: Sendable {
   private static let directoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
 
   private static func openDirectoryIfPresent(
-    _ component: String, in parent: FileDescriptor
+    _ component: EntryName, in parent: FileDescriptor
   ) throws(StoreFailure) -> FileDescriptor? {
     do throws(StoreFailure) {
       return try FileDescriptor.openIfPresent(component, in: parent, directoryFlags)
     } catch {
-      throw failure("open", component)
+      throw failure("open")
     }
   }
 
   /// Nil where there is none of that name, or something else has it.
   static func folder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> FileDescriptor? {
+    try folder(EntryName(name), in: parent)
+  }
+
+  private static func folder(_ name: EntryName, in parent: FileDescriptor) throws(StoreFailure) -> FileDescriptor? {
     do throws(StoreFailure) {
       return try openDirectoryIfPresent(name, in: parent)
     } catch .nameUnreachable {
@@ -161,43 +171,17 @@ struct PublishedTree: Sendable {
     do throws(StoreFailure) {
       return try FileDescriptor.open(component, in: parent, directoryFlags)
     } catch {
-      throw failure("open", component)
+      throw failure("open")
     }
   }
 
-  static func failure(_ call: String, _ component: String) -> StoreFailure {
+  static func failure(_ call: String) -> StoreFailure {
     switch errno {
     case ENOTDIR, ELOOP: .nameUnreachable("a part of the name is taken by something that is no folder")
     case EISDIR, EEXIST, ENOTEMPTY: .nameUnreachable("a folder has this name")
     case ENAMETOOLONG: .nameUnreachable("the name is too long for the receiver's disk")
     case EILSEQ, EINVAL: .nameUnreachable("the receiver's disk does not take this name")
     default: .last(call)
-    }
-  }
-}
-
-/// Lists directories.
-enum DirectoryListing {
-  /// The names in a directory but `.` and `..`.
-  static func names(in directory: FileDescriptor) throws(StoreFailure) -> [String] {
-    // fdopendir takes the number over and moves its position, so it gets one of its own.
-    let copy = uploadfs_openat(directory.raw, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
-    guard copy >= 0, let stream = fdopendir(copy) else {
-      if copy >= 0 { close(copy) }
-      throw StoreFailure.last("opendir")
-    }
-    defer { closedir(stream) }
-    var names: [String] = []
-    while true {
-      errno = 0
-      guard let entry = readdir(stream) else {
-        if errno != 0 { throw StoreFailure.last("readdir") }
-        return names
-      }
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-        pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
-      if name != ".", name != ".." { names.append(name) }
     }
   }
 }
