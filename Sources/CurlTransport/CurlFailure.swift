@@ -42,8 +42,24 @@ enum CurlFailure {
   /// The error for a transfer to `host` that ended with `code`. `text` is what libcurl wrote into the error buffer.
   static func error(for code: CURLcode, text: String, host: String) -> TransportError {
     let kind = kind(of: code)
-    let detail = text.isEmpty ? String(cString: curl_easy_strerror(code)) : text
-    return TransportError(kind, "\(sentence(for: kind, host: host)) (\(detail))\(doubtOfClock(detail))")
+    return TransportError(
+      kind, message(for: kind, text.isEmpty ? String(cString: curl_easy_strerror(code)) : text, host: host))
+  }
+
+  /// What went wrong, for people; `detail` is what libcurl says of it.
+  static func message(for kind: TransportError.Kind, _ detail: String, host: String) -> String {
+    let what =
+      if kind == .tlsFailed, wasEnded(detail) {
+        "\(host) ended the connection before it was secure; it may have too many, or take no TLS at this port"
+      } else {
+        sentence(for: kind, host: host)
+      }
+    return "\(what) (\(detail))\(doubtOfClock(detail))"
+  }
+
+  /// A handshake that was broken off says nothing of what the server speaks. In OpenSSL's words, and in libcurl's for what the system says.
+  private static func wasEnded(_ detail: String) -> Bool {
+    ["SSL_ERROR_SYSCALL", "Connection reset by peer", "unexpected eof"].contains { detail.contains($0) }
   }
 
   /// A certificate that is not valid yet, or no more, may be so by this machine's clock alone.

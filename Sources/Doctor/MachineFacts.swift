@@ -113,7 +113,7 @@ public struct MachineFacts: Hashable, Sendable {
       privacy: existing == path ? SpoolPrivacy(of: path) : nil,
       uploadMount: UploadMounts.current.holding(existing, path + "/captures", path + "/.state"),
       missingFolder: missingFolder(of: path), owner: spool(with: path),
-      outer: SpoolPlace.spool(around: SpoolPlace.resolved(path)))
+      outer: SpoolPlace.spool(aroundPlaceOf: path))
   }
 
   private static func missingFolder(of spool: String) -> String? {

@@ -43,6 +43,12 @@ public struct SettingSources: Sendable {
       }
       guard !SettingSources.isEmptyList(values, of: setting) else { continue }
       let value = try SettingSources.text(of: values, for: setting, path: path, line: line)
+      // Flags and the environment have none: there it ends the text. So it does in every path that the system is given.
+      guard !value.utf8.contains(0) else {
+        throw ConfigurationError(
+          "\(path), line \(line): “\(setting.rawValue)” holds a NUL character (“\\0”), which ends a path for the system; leave it out"
+        )
+      }
       add(resolving: value, for: setting, from: .file(path: path))
     }
   }

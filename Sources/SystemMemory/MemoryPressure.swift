@@ -11,14 +11,18 @@ package struct MemoryPressure: Sendable {
     var mounts = "/proc/self/mountinfo"
   }
 
-  /// A directory whose limit holds for this process, and the names of its files.
+  /// A directory whose limits hold for this process, and the names of its files.
   private struct Group: Hashable, Sendable {
-    var directory: String
-    var limit: String
+    /// Bytes: a group may have any name.
+    var directory: [UInt8]
+    /// The least of them counts.
+    var limits: [String]
     var usage: String
     /// In memory.stat: file pages that can be dropped at once, which count as used and are as good as free.
     var reclaimable: String
   }
+
+  private static let slash = UInt8(ascii: "/")
 
   private let paths: Paths
   private let groups: [Group]
@@ -38,17 +42,17 @@ package struct MemoryPressure: Sendable {
   }
 
   private func machine() -> UInt64? {
-    guard let text = Self.text(of: paths.memoryInformation) else { return nil }
+    guard let text = Self.text(of: Array(paths.memoryInformation.utf8)) else { return nil }
     return Self.value(of: "MemAvailable:", in: text).map { $0.multipliedReportingOverflow(by: 1024) }
       .flatMap { $0.overflow ? nil : $0.partialValue }
   }
 
   private static func left(in group: Group) -> UInt64? {
-    // "max" is no number: no limit.
-    guard let limit = number(in: "\(group.directory)/\(group.limit)"),
-      let usage = number(in: "\(group.directory)/\(group.usage)")
+    // "max" is no number: no limit. A file that is not there is none either.
+    guard let limit = group.limits.compactMap({ number(in: group, $0) }).min(),
+      let usage = number(in: group, group.usage)
     else { return nil }
-    let statistics = text(of: "\(group.directory)/memory.stat") ?? ""
+    let statistics = text(in: group, "memory.stat") ?? ""
     let reclaimable = value(of: group.reclaimable, in: statistics) ?? 0
     let used = usage - min(usage, reclaimable)
     return limit - min(limit, used)
@@ -58,22 +62,25 @@ package struct MemoryPressure: Sendable {
 
   /// The process's own group and all above it, in each hierarchy that limits memory.
   private static func findGroups(_ paths: Paths) -> [Group] {
-    guard let membership = text(of: paths.controlGroups), let mounts = text(of: paths.mounts) else { return [] }
+    guard let membership = bytes(of: Array(paths.controlGroups.utf8)), let mounts = bytes(of: Array(paths.mounts.utf8))
+    else { return [] }
     var groups: [Group] = []
-    for line in membership.split(separator: "\n") {
+    for line in membership.split(separator: UInt8(ascii: "\n")) {
       // hierarchy:controllers:path
-      let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+      let fields = line.split(separator: UInt8(ascii: ":"), maxSplits: 2, omittingEmptySubsequences: false)
       guard fields.count == 3 else { continue }
-      let isUnified = fields[0] == "0" && fields[1].isEmpty
-      guard isUnified || fields[1].split(separator: ",").contains("memory") else { continue }
+      let isUnified = fields[0].isText("0") && fields[1].isEmpty
+      guard isUnified || fields[1].holdsWord("memory") else { continue }
       guard let mount = mount(in: mounts, isUnified: isUnified) else { continue }
       for directory in directories(from: fields[2], in: mount) {
         groups.append(
           isUnified
+            // At memory.high nothing is killed, but those who go on are slowed down until others have given memory back.
             ? Group(
-              directory: directory, limit: "memory.max", usage: "memory.current", reclaimable: "inactive_file")
+              directory: directory, limits: ["memory.max", "memory.high"], usage: "memory.current",
+              reclaimable: "inactive_file")
             : Group(
-              directory: directory, limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes",
+              directory: directory, limits: ["memory.limit_in_bytes"], usage: "memory.usage_in_bytes",
               reclaimable: "total_inactive_file"))
       }
     }
@@ -81,31 +88,34 @@ package struct MemoryPressure: Sendable {
   }
 
   /// Where the hierarchy is mounted and which of its groups is seen there as the root.
-  private static func mount(in mounts: String, isUnified: Bool) -> (root: Substring, point: Substring)? {
-    for line in mounts.split(separator: "\n") {
+  private static func mount(
+    in mounts: [UInt8], isUnified: Bool
+  ) -> (root: ArraySlice<UInt8>, point: ArraySlice<UInt8>)? {
+    for line in mounts.split(separator: UInt8(ascii: "\n")) {
       // id parent major:minor root point options… - type source superOptions
-      let halves = line.split(separator: " - ", maxSplits: 1)
-      guard halves.count == 2 else { continue }
-      let before = halves[0].split(separator: " ")
-      let after = halves[1].split(separator: " ")
-      guard before.count >= 5, let type = after.first else { continue }
-      let isWanted =
-        isUnified
-        ? type == "cgroup2" : type == "cgroup" && (after.last?.split(separator: ",").contains("memory") ?? false)
-      if isWanted { return (before[3], before[4]) }
+      let fields = line.split(separator: UInt8(ascii: " "))
+      guard let dash = fields.firstIndex(where: { $0.isText("-") }), dash >= 5, dash + 1 < fields.count,
+        let options = fields.last
+      else { continue }
+      let type = fields[dash + 1]
+      let isWanted = isUnified ? type.isText("cgroup2") : type.isText("cgroup") && options.holdsWord("memory")
+      if isWanted { return (fields[3], fields[4]) }
     }
     return nil
   }
 
   /// From the process's group up to the mount's root.
-  private static func directories(from path: Substring, in mount: (root: Substring, point: Substring)) -> [String] {
+  private static func directories(
+    from path: ArraySlice<UInt8>, in mount: (root: ArraySlice<UInt8>, point: ArraySlice<UInt8>)
+  ) -> [[UInt8]] {
     var rest = path
     // In a container only a part of the hierarchy is mounted, and paths may be told from the true root.
-    if mount.root != "/", rest.hasPrefix(mount.root) { rest = rest.dropFirst(mount.root.count) }
-    var components = rest.split(separator: "/").filter { $0 != ".." && $0 != "." }
-    var directories: [String] = []
+    let below = rest.dropFirst(mount.root.count)
+    if rest.starts(with: mount.root), below.isEmpty || below.first == slash { rest = below }
+    var components = rest.split(separator: slash).filter { !$0.isText("..") && !$0.isText(".") }
+    var directories: [[UInt8]] = []
     while true {
-      directories.append(([mount.point] + components).joined(separator: "/"))
+      directories.append(Array(([mount.point] + components).joined(separator: [slash])))
       if components.isEmpty { return directories }
       components.removeLast()
     }
@@ -113,8 +123,12 @@ package struct MemoryPressure: Sendable {
 
   // MARK: Small files
 
-  private static func number(in path: String) -> UInt64? {
-    text(of: path).flatMap { UInt64($0.split(whereSeparator: \.isWhitespace).first ?? "") }
+  private static func number(in group: Group, _ name: String) -> UInt64? {
+    text(in: group, name).flatMap { UInt64($0.split(whereSeparator: \.isWhitespace).first ?? "") }
+  }
+
+  private static func text(in group: Group, _ name: String) -> String? {
+    text(of: group.directory + [slash] + name.utf8)
   }
 
   /// The number behind a key at the start of a line.
@@ -126,9 +140,14 @@ package struct MemoryPressure: Sendable {
     return nil
   }
 
+  private static func text(of path: [UInt8]) -> String? {
+    bytes(of: path).map { String(decoding: $0, as: UTF8.self) }
+  }
+
   /// At most 1 MiB: the kernel's tables are shorter, and nothing else belongs there.
-  private static func text(of path: String) -> String? {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+  private static func bytes(of path: [UInt8]) -> [UInt8]? {
+    let name: [CChar] = path.map { CChar(bitPattern: $0) } + [0]
+    let descriptor = open(name, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
     var bytes: [UInt8] = []
@@ -139,6 +158,15 @@ package struct MemoryPressure: Sendable {
       if more.isEmpty { break }
       bytes += more
     }
-    return String(decoding: bytes, as: UTF8.self)
+    return bytes
+  }
+}
+
+extension ArraySlice<UInt8> {
+  fileprivate func isText(_ text: String) -> Bool { elementsEqual(text.utf8) }
+
+  /// Among words with commas between them.
+  fileprivate func holdsWord(_ word: String) -> Bool {
+    split(separator: UInt8(ascii: ",")).contains { $0.isText(word) }
   }
 }

@@ -3,6 +3,8 @@ import Glibc
 
 /// Where the spool lies, or is to lie: everything that can be said against it before anything is made there.
 package struct SpoolPlace {
+  private static let slash = UInt8(ascii: "/")
+
   let path: String
 
   /// Looks, and makes nothing.
@@ -77,9 +79,9 @@ package struct SpoolPlace {
 
   /// A spool inside its own mount would wait for itself; a mount inside the captures would capture itself.
   private func requireApart(mountPoint: String) throws(MountError) {
-    let spoolPath = Self.resolved(path)
-    let mountPath = Self.resolved(mountPoint)
-    if Self.isAt(spoolPath, orBelow: mountPath) || Self.isAt(mountPath, orBelow: spoolPath + "/captures") {
+    let spoolPath = Self.resolvedBytes(path)
+    let mountPath = Self.resolvedBytes(mountPoint)
+    if Self.isAt(spoolPath, orBelow: mountPath) || Self.isAt(mountPath, orBelow: spoolPath + "/captures".utf8) {
       throw MountError(
         .spoolInsideMount,
         "the spool \(path) and the mount point \(mountPoint) lie inside each other; keep the spool elsewhere")
@@ -91,20 +93,27 @@ package struct SpoolPlace {
   private func requireOutsideSpools(mountPoint: String) throws(MountError) {
     let places = [("spool", path), ("mount point", mountPoint)]
     for (what, place) in places {
-      guard let outer = Self.spool(around: Self.resolved(place)) else { continue }
+      guard let outer = Self.spool(around: Self.resolvedBytes(place)) else { continue }
+      let shown = String(decoding: outer, as: UTF8.self)
       throw MountError(
         .spoolInsideMount,
-        "the \(what) \(place) lies in the captures of the spool \(outer), which are uploaded; choose a place beside it")
+        "the \(what) \(place) lies in the captures of the spool \(shown), which are uploaded; choose a place beside it")
     }
   }
 
-  /// The spool whose captures hold a path; nil when there is none.
-  package static func spool(around path: String) -> String? {
-    var place = path
-    while let slash = place.unicodeScalars.lastIndex(of: "/") {
-      let parent = String(place[..<slash])
+  /// The spool whose captures hold the place that a path leads to, for people; nil when there is none.
+  package static func spool(aroundPlaceOf path: String) -> String? {
+    spool(around: resolvedBytes(path)).map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  private static func spool(around path: [UInt8]) -> ArraySlice<UInt8>? {
+    var place = path[...]
+    while let end = place.lastIndex(of: slash) {
+      let parent = place[..<end]
       var status = stat()
-      if place[slash...] == "/captures", lstat(parent + "/.state", &status) == 0, status.kind == .directory {
+      if place[end...].elementsEqual("/captures".utf8), lstat(cText(parent + "/.state".utf8), &status) == 0,
+        status.kind == .directory
+      {
         return parent
       }
       place = parent
@@ -124,26 +133,34 @@ package struct SpoolPlace {
     )
   }
 
-  private static func isAt(_ path: String, orBelow parent: String) -> Bool {
-    path.utf8.elementsEqual(parent.utf8) || path.utf8.starts(with: (parent == "/" ? "/" : parent + "/").utf8)
+  private static func isAt(_ path: [UInt8], orBelow parent: [UInt8]) -> Bool {
+    path == parent || path.starts(with: parent == [slash] ? parent : parent + [slash])
   }
 
+  // MARK: Where a path leads
+
+  /// ``resolvedBytes(_:)`` for people. What is no UTF-8 in it has become U+FFFD, so it may name another place.
+  package static func resolved(_ path: String) -> String { String(decoding: resolvedBytes(path), as: UTF8.self) }
+
   /// An absolute path without symbolic links, as far as the path exists. The last component is not entered: it may be a
-  /// mount whose daemon is dead.
-  package static func resolved(_ path: String) -> String {
+  /// mount whose daemon is dead. Bytes, because a folder that a link or the current directory leads through may have any name.
+  static func resolvedBytes(_ path: String) -> [UInt8] {
     var trimmed = path
-    while trimmed.utf8.count > 1, trimmed.utf8.last == UInt8(ascii: "/") { trimmed.unicodeScalars.removeLast() }
+    while trimmed.utf8.count > 1, trimmed.utf8.last == slash { trimmed.unicodeScalars.removeLast() }
     if let buffer = realpath(trimmed, nil) {
       defer { free(buffer) }
-      return String(cString: buffer)
+      return UnsafeBufferPointer(start: buffer, count: strlen(buffer)).map { UInt8(bitPattern: $0) }
     }
-    guard trimmed != "/", trimmed != ".", !trimmed.isEmpty else { return "/" }
-    guard let slash = trimmed.unicodeScalars.lastIndex(of: "/") else {
-      let parent = resolved(".")
-      return parent == "/" ? "/" + trimmed : parent + "/" + trimmed
-    }
-    let parent = resolved(slash == trimmed.startIndex ? "/" : String(trimmed[..<slash]))
-    let last = trimmed[trimmed.unicodeScalars.index(after: slash)...]
-    return parent == "/" ? "/" + last : parent + "/" + last
+    guard trimmed != "/", trimmed != ".", !trimmed.isEmpty else { return [slash] }
+    let bytes = Array(trimmed.utf8)
+    let end = bytes.lastIndex(of: slash)
+    // Both sides of a slash are UTF-8 as the whole is.
+    let above = end.map { $0 == 0 ? "/" : String(decoding: bytes[..<$0], as: UTF8.self) } ?? "."
+    let parent = resolvedBytes(above)
+    return (parent == [slash] ? parent : parent + [slash]) + bytes[(end.map { $0 + 1 } ?? 0)...]
+  }
+
+  private static func cText(_ bytes: some Sequence<UInt8>) -> [CChar] {
+    bytes.map { CChar(bitPattern: $0) } + [0]
   }
 }

@@ -36,6 +36,7 @@ final class S3CredentialSource: Sendable {
     if let own {
       current = Mutex(own)
     } else {
+      try Self.checkPlaces(profile)
       current = Mutex(try Self.ofFiles(profile, environment, logger))
     }
     mask.learn(credentials)
@@ -104,6 +105,15 @@ final class S3CredentialSource: Sendable {
         accessKeyID: id, secretAccessKey: secret, sessionToken: environment["AWS_SESSION_TOKEN"])
     } catch {
       throw ToolFailure(.destinationUnusable, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: \(error.message)")
+    }
+  }
+
+  /// The texts of the environment have U+FFFD where it is no UTF-8, and would lead to other files.
+  private static func checkPlaces(_ profile: String?) throws(ToolFailure) {
+    do {
+      try SettingBytes.check(environmentOfAWSFiles: RawArguments.variable, profile: profile)
+    } catch {
+      throw ToolFailure(.configurationInvalid, error.message)
     }
   }
 

@@ -137,6 +137,24 @@ struct CurlTransportConfigurationTests {
   }
 }
 
+@Suite("CurlFailure")
+struct CurlFailureTests {
+  /// Regression (MC9): of a receiver with few descriptors, which closes connections that are too many, the log said that the handshake of
+  /// TLS 1.3 had failed.
+  @Test(arguments: [
+    ("Recv failure: Connection reset by peer", true),
+    ("OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to 127.0.0.1:8443 ", true),
+    ("TLS connect error: error:0A000126:SSL routines::unexpected eof while reading", true),
+    ("TLS connect error: error:0A000438:SSL routines::tlsv1 alert internal error", false),
+    ("OpenSSL/3.0.17: error:0A00010B:SSL routines::wrong version number", false),
+  ])
+  func handshakeThatWasBrokenOff_isNoFailureOfTLS(detail: String, isEnded: Bool) {
+    let message = CurlFailure.message(for: .tlsFailed, detail, host: "host")
+    #expect(message.hasPrefix(isEnded ? "host ended the connection" : "no secure connection to host"))
+    #expect(message.hasSuffix("(\(detail))"))
+  }
+}
+
 @Suite("StallMeter")
 struct StallMeterTests {
   let start = ContinuousClock.now

@@ -84,6 +84,19 @@ import UploadEngine
         == .held(digests: [:], tokens: [0: "\"e1\"", 1: "\"e2\"", 2: "\"e3\"", 4: "\"e5\"", 5: "\"e6\""]))
   }
 
+  /// Regression (HU1): to gofakes3, as in `rclone serve s3`, the marker is the first part of the next page. An upload of more than 1,000 parts
+  /// could not be gone on with there, and its file waited for ever.
+  @Test func list_isAskedForFromWhereTheServerSaysThatItGoesOn() throws {
+    let first = S3Fixture.page(1...3, isTruncated: true, next: 4)
+    let next = try #require(afterwards(query, first))
+    #expect(next.url.hasSuffix("?part-number-marker=4&uploadId=up%2Fload%2B1"))
+    #expect(
+      destination.outcome(of: query, responses: [first, S3Fixture.page(4...5)])
+        == .held(digests: [:], tokens: [0: "\"e1\"", 1: "\"e2\"", 2: "\"e3\"", 3: "\"e4\"", 4: "\"e5\""]))
+    let unnamed = S3Fixture.page(1...3, isTruncated: true)
+    #expect(try #require(afterwards(query, unnamed)).url.contains("part-number-marker=3&"))
+  }
+
   @Test func list_givesTheDigestsThatTheServerKeeps() {
     let digest = sha256([7])
     let answer = Fixture.answer(

@@ -98,4 +98,50 @@ import Testing
     let longest = String(repeating: "x", count: 255)
     #expect(TextName.usual.of(RelativePath.root.appending(Array(longest.utf8))) == longest)
   }
+
+  private static func quoted(_ component: [UInt8]) -> String {
+    TextName.quoted.of(RelativePath.root.appending(component))
+  }
+
+  /// Regression: `"` and `\` were encoded after a name had been shortened, and 255 of them were 765 bytes.
+  @Test(.promises("DE146")) func nameThatItsEncodingMadeTooLong_isShortened() throws {
+    #expect(Self.quoted([UInt8](repeating: 0x22, count: 85)) == String(repeating: "%22", count: 85))
+    func many(_ text: String, _ count: Int) -> String { String(repeating: text, count: count) }
+    let components: [(String, String)] = [
+      (many("\"", 86), ""), (many("\"", 255), ""), (many("\\", 255), ""), (many("\"\\é", 63), ""),
+      ("\(many("\"", 100)).mov", ".mov"), ("\(many("\\", 300)).mov", ".mov"), ("\(many("x", 300)).\"m\"", ".%22m%22"),
+      ("\(many("\"", 100))\n.b", ".b"), ("\(many("\"", 100)).\(many("e", 24))", ""), (".\(many("\"", 100))", ""),
+    ]
+    var names: [String] = []
+    for (component, ext) in components {
+      let name = Self.quoted(Array(component.utf8))
+      names.append(name)
+      let parts = Array(name.utf8).split(separator: Array("%~".utf8), omittingEmptySubsequences: false)
+      #expect(name.utf8.count <= 255, "\(name)")
+      try #require(parts.count == 2, "\(name)")
+      // What is left of it is its beginning, whole characters and whole `%XX`, and as much as there is room for.
+      let start = Self.decode(String(decoding: parts[0], as: UTF8.self))
+      #expect(component.utf8.starts(with: start), "\(name)")
+      #expect(String(validating: start, as: UTF8.self) != nil && name.utf8.count > 255 - 3, "\(name)")
+      #expect(Array(parts[1].dropFirst(16)) == Array(ext.utf8), "\(name)")
+    }
+    #expect(Set(names).count == components.count)
+  }
+
+  @Test(.promises("DE146"), arguments: [0, 1] as [UInt64]) func noTwoLongPathsHaveOneName(seed: UInt64) {
+    var random = SplitMix(seed: seed)
+    for name in [TextName.usual, .quoted] {
+      var paths: [String: RelativePath] = [:]
+      for _ in 0..<2000 {
+        let units = (0..<Int.random(in: 60...255, using: &random)).flatMap { _ in
+          Self.alphabet.randomElement(using: &random) ?? []
+        }
+        let path = RelativePath(bytes: units)
+        let text = name.of(path)
+        #expect(text.utf8.count <= 255, "\(path.bytes)")
+        #expect(paths.updateValue(path, forKey: text).map { $0 == path } ?? true, "\(text)")
+        if !text.utf8.contains(where: { $0 == UInt8(ascii: "~") }) { #expect(Self.decode(text) == path.bytes) }
+      }
+    }
+  }
 }

@@ -102,7 +102,28 @@ struct SpoolPlaceTests {
     }
     let mountPoint = refusal(spool: folder.path + "/other", mountPoint: captures + "/day")
     #expect(mountPoint?.kind == .spoolInsideMount)
-    #expect(SpoolPlace.spool(around: folder.path + "/captures/x") == nil && SpoolPlace.spool(around: "/") == nil)
+    #expect(SpoolPlace.spool(aroundPlaceOf: folder.path + "/captures/x") == nil)
+    #expect(SpoolPlace.spool(aroundPlaceOf: "/") == nil)
+  }
+
+  /// Regression: as a text, a real path that is no UTF-8 names another place, and there was no spool around that.
+  @Test func theCapturesOfASpoolWhosePathIsNoUTF8_areNoPlaceForAnother() throws {
+    let folder = try TemporaryFolder()
+    let outer: [CChar] = Array((folder.path + "/caf").utf8CString.dropLast()) + [CChar(bitPattern: 0xe9)]
+    for name in ["", "/captures", "/.state"] {
+      let path: [CChar] = outer + Array(name.utf8CString)
+      #expect(mkdir(path, 0o700) == 0)
+    }
+    let captures: [CChar] = outer + Array("/captures".utf8CString)
+    #expect(symlink(captures, folder.path + "/link") == 0)
+    let spool = folder.path + "/link/inner"
+    let error = refusal { () throws(MountError) in
+      _ = try Filesystem(
+        configuration: FilesystemConfiguration(mountPoint: folder.path + "/mount", spoolDirectory: spool),
+        sink: RecordingSink(), virtualTree: SettableTree())
+    }
+    #expect(error?.kind == .spoolInsideMount)
+    #expect(access(spool, F_OK) != 0, "nothing was made")
   }
 
   /// Regression (PR3): where it leads others may get at it, whatever the spool's mode.

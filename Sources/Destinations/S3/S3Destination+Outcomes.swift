@@ -244,7 +244,7 @@ struct S3PartList {
   }
 
   private(set) var parts: [Part] = []
-  /// The number of the last part of this page; nil when there is no further page.
+  /// Where the next page begins, as the server counts it; nil when there is none.
   private(set) var next: Int?
 
   /// Nil for anything else.
@@ -261,10 +261,11 @@ struct S3PartList {
       parts.append(Part(number: number, entityTag: tag, sha256: sha256.flatMap { $0.count == 32 ? $0 : nil }))
     }
     guard root.child("IsTruncated")?.text == "true" else { return }
-    // A page that does not go on would be asked for for ever.
-    guard let last = parts.last?.number, root.child("NextPartNumberMarker").map({ $0.text == "\(last)" }) ?? true else {
-      return nil
-    }
-    next = last
+    // A page that does not go on would be asked for for ever. The server says where the next one begins: to gofakes3 (`rclone serve s3`) that
+    // is the number of its first part, elsewhere that of the last one of this page.
+    guard let last = parts.map(\.number).max() else { return nil }
+    let marker = root.child("NextPartNumberMarker").map { Int($0.text) } ?? last
+    guard let marker, marker >= last else { return nil }
+    next = marker
   }
 }

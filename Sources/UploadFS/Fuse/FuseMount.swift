@@ -127,6 +127,11 @@ public final class FuseMount: Sendable {
             pointer, fuse_ino_t(removed.entry.directory.rawValue), fuse_ino_t(removed.node.rawValue), name.cString,
             name.bytes.count)
         }
+        for unneeded in batch.unneeded {
+          let name = unneeded.entry.name
+          fuse_lowlevel_notify_inval_entry(
+            pointer, fuse_ino_t(unneeded.entry.directory.rawValue), name.cString, name.bytes.count)
+        }
         for node in batch.changed {
           // A negative offset: the attributes, not the pages.
           fuse_lowlevel_notify_inval_inode(pointer, fuse_ino_t(node.rawValue), -1, 0)

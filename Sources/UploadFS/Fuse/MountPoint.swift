@@ -9,13 +9,31 @@ struct MountPoint: Hashable, Sendable {
   /// Checks everything that can be said before mounting, and takes away a mount whose daemon has died.
   init(checking configured: String) throws(MountError) {
     guard !configured.isEmpty else { throw MountError(.mountPointMissing, "no mount point was given") }
-    path = SpoolPlace.resolved(configured)
+    path = try Self.text(ofPlace: configured)
     try clearDeadMounts()
     try requireEmptyDirectory()
     try requireDevice()
   }
 
   // MARK: Checks
+
+  /// The place that a path leads to. As a text, one that is no UTF-8 would be another place, with U+FFFD in it (spec H13).
+  private static func text(ofPlace configured: String) throws(MountError) -> String {
+    let bytes = SpoolPlace.resolvedBytes(configured)
+    if let text = String(validating: bytes, as: UTF8.self) { return text }
+    throw MountError(
+      .mountPointNotDirectory,
+      "mount point \(configured) leads to \(escaped(bytes)), by a link or the current directory, which is no UTF-8; "
+        + "choose a directory whose whole path is")
+  }
+
+  /// For people: what is no ASCII as `\xHH`, so that the bytes can be told.
+  private static func escaped(_ bytes: [UInt8]) -> String {
+    bytes.map { byte in
+      guard byte >= 0x80 else { return String(UnicodeScalar(byte)) }
+      return "\\x" + String(byte, radix: 16)
+    }.joined()
+  }
 
   /// A few, because dead mounts can lie on top of each other.
   private func clearDeadMounts() throws(MountError) {

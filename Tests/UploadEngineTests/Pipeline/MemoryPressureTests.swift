@@ -57,6 +57,34 @@ import Testing
     #expect(try reader(cgroup: "0::/a/b\n", mounts: version2).availableBytes() == 60_000)
   }
 
+  /// Regression: memory.high was not read (systemd's MemoryHigh=), at which a group is slowed down.
+  @Test(
+    arguments: [
+      ("500000", "470000", 20_000), ("470000", "500000", 20_000), ("max", "470000", 20_000), (nil, "470000", 20_000),
+      ("500000", "max", 50_000), ("500000", nil, 50_000), ("500000", "400000", 0), ("max", "max", 1_024_000),
+    ] as [(String?, String?, UInt64)])
+  func theLesserLimitOfAGroupCounts(most: String?, high: String?, left: UInt64) throws {
+    if let most { try write("cg/a/memory.max", most + "\n") }
+    if let high { try write("cg/a/memory.high", high + "\n") }
+    try write("cg/a/memory.current", "450000\n")
+    #expect(try reader(cgroup: "0::/a\n", mounts: version2).availableBytes() == left)
+  }
+
+  /// Regression: a path was not cut at a slash before a combining mark, so that the group above was not seen, and a group whose name is no
+  /// UTF-8 was not found.
+  @Test func groupsHaveNamesOfAnyBytes() throws {
+    try write("cg/a/memory.max", "500000\n")
+    try write("cg/a/memory.current", "450000\n")
+    #expect(try reader(cgroup: "0::/a/\u{301}b/c\n", mounts: version2).availableBytes() == 50_000)
+    let link: [CChar] = Array(folder("cg/caf").utf8CString.dropLast()) + [CChar(bitPattern: 0xe9), 0]
+    #expect(symlink("a", link) == 0)
+    defer { unlink(link) }
+    try folder.write(Array("0::/caf".utf8) + [0xe9, UInt8(ascii: "\n")], to: "cgroup")
+    let paths = MemoryPressure.Paths(
+      memoryInformation: folder("meminfo"), controlGroups: folder("cgroup"), mounts: folder("mountinfo"))
+    #expect(MemoryPressure(paths: paths).availableBytes() == 50_000)
+  }
+
   @Test func theFirstVersionOfControlGroupsCounts() throws {
     try write("memory/job/memory.limit_in_bytes", "300000\n")
     try write("memory/job/memory.usage_in_bytes", "290000\n")
