@@ -45,6 +45,20 @@ public protocol FileContents: Sendable {
   /// mean that the bytes are those of that epoch.
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile
 
+  /// Comes upon what stands at a path, as the search does: ``FileEvent/found(_:)`` is said of it, also if it was before. Not from within
+  /// ``FileEventSink/handle(_:)``.
+  func meet(at path: RelativePath) -> SpoolMeeting
+
+  /// Comes upon every file below a folder of which this is wanted, while there is room (``FileEventSink/waitForRoom()``). False where not everything could
+  /// be looked at, or the mount ends. Takes time for every file of the folder.
+  func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool
+
+  /// The sink has forgotten these files, until they are met again: what is kept of them may go.
+  func unload(_ ids: [FileID])
+
+  /// What stands in a folder, in no order; nil where there is none, or the disk does not say it.
+  func entries(of folder: RelativePath) -> [SpoolEntry]?
+
   /// Removes the local copy of a delivered file, unless it was opened, changed or renamed since it was chosen. True when removed.
   ///
   /// Waits for an event of this file that is being delivered, and delivers one itself: never called while holding a lock
@@ -54,6 +68,41 @@ public protocol FileContents: Sendable {
   /// A user wants a file as it is that was interrupted for this reason: from now on, and after a restart, its content counts as whole. Where
   /// the disk has lost some of it for another reason, it does not.
   func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64)
+}
+
+/// What was come upon at a path of the spool.
+public enum SpoolMeeting: Hashable, Sendable {
+  /// This file is there, and that was said, unless a program writes to it: then what becomes of it will be.
+  case met(FileID)
+  /// No file stands there.
+  case missing
+  /// The disk does not say it.
+  case unreadable
+}
+
+/// What stands in a folder of the spool.
+public struct SpoolEntry: Hashable, Sendable {
+  /// Its name.
+  public var name: [UInt8]
+  /// A folder, and not a file.
+  public var isFolder: Bool
+
+  /// A name and what it is.
+  public init(name: [UInt8], isFolder: Bool) {
+    self.name = name
+    self.isFolder = isFolder
+  }
+}
+
+extension FileContents {
+  /// There is no other file than those that were told of.
+  public func meet(at path: RelativePath) -> SpoolMeeting { .missing }
+  /// Likewise.
+  public func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool { true }
+  /// Nothing is kept that could go.
+  public func unload(_ ids: [FileID]) {}
+  /// Nothing stands anywhere.
+  public func entries(of folder: RelativePath) -> [SpoolEntry]? { nil }
 }
 
 /// A captured file that is open for reading, whatever happens to its names; closed when the last reference goes.

@@ -55,9 +55,31 @@ public protocol FileEventSink: Sendable {
   /// After a ``contentWillChange(_:)`` that was true: it does not change, and what was said of it before holds again.
   func contentStays(_ id: FileID)
 
-  /// Files whose local copy may be removed now to make room, in the order in which to remove them (delivered, receipt
+  /// The sink has forgotten the file, for want of memory: what is about to happen to it is told only once it was met
+  /// (``FileContents/meet(at:)``).
+  func isUnloaded(_ id: FileID) -> Bool
+
+  /// What is about to happen to the file is told afterwards: the sink does not forget it meanwhile, until ``endKeeping(_:)``.
+  func keep(_ id: FileID)
+
+  /// It was told, or did not happen.
+  func endKeeping(_ id: FileID)
+
+  /// A folder stands at another path now: files below it of which the sink has forgotten all are told of no more than that.
+  func folderMoved(to path: RelativePath)
+
+  /// Returns once more files may be said to be found; the caller may wait for the disk.
+  func waitForRoom()
+
+  /// Files whose local copy may be removed now to make room, at most so many, in the order in which to remove them (delivered, receipt
   /// durable, oldest first). Called when a write would go below the spool's reserve.
-  func evictionCandidates() -> [EvictionCandidate]
+  func evictionCandidates(countMax: Int) -> [EvictionCandidate]
+
+  /// None of the candidates is left: those that the sink has forgotten are to come back. False where there is none.
+  func loadCandidates() -> Bool
+
+  /// Sizes of delivered files of which the sink has forgotten all.
+  var unloadedBytes: UInt64 { get }
 
   /// Chunks of files that are not delivered yet which the destination holds for certain, so that their place on the disk may
   /// be given back (by rule); at most so many bytes, and nothing that was named before. Called when removing files was not
@@ -82,6 +104,27 @@ public protocol FileEventSink: Sendable {
 }
 
 extension FileEventSink {
+  /// Nothing is forgotten.
+  public func isUnloaded(_ id: FileID) -> Bool { false }
+
+  /// Nothing is forgotten.
+  public func keep(_ id: FileID) {}
+
+  /// Nothing is forgotten.
+  public func endKeeping(_ id: FileID) {}
+
+  /// No file is forgotten.
+  public func folderMoved(to path: RelativePath) {}
+
+  /// There is always room.
+  public func waitForRoom() {}
+
+  /// There is none.
+  public func loadCandidates() -> Bool { false }
+
+  /// There is none.
+  public var unloadedBytes: UInt64 { 0 }
+
   /// Every byte stays.
   public func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] { [] }
 

@@ -72,6 +72,9 @@ enum MetricsDocument {
       "uploadfs_files_unproven", .gauge, "Files that are held because nothing proves that they were finished.",
       summary.unprovenCount)
     text.family(
+      "uploadfs_files_beyond_memory", .gauge, "Files that the catalog alone knows because memory holds no more.",
+      summary.unloadedFiles)
+    text.family(
       "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
       summary.lastFailure == nil)
     text.family(

@@ -43,6 +43,7 @@ enum SummaryDocument {
       json.field("next_attempt_at", millisecondsSince1970: summary.shownAttemptMilliseconds)
       json.field("undelivered_files", summary.undeliveredCount)
       json.field("unproven_files", summary.unprovenCount)
+      json.field("files_beyond_memory", summary.unloadedFiles)
       json.field("failed_paths", strings: summary.failedPaths.map(\.displayText))
       if !summary.failedPaths.allSatisfy(\.isUTF8) {
         json.field("failed_paths_bytes", strings: summary.failedPaths.map { Hex.encode($0.bytes) })

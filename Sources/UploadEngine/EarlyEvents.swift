@@ -123,6 +123,14 @@ extension FileEvent {
     }
   }
 
+  /// It makes a file known that was not, or the end of it: what the catalog says of one that memory does not hold is read before.
+  package var loads: Bool {
+    switch self {
+    case .opened, .changed, .settled, .namesChanged, .found, .removed, .vanished, .evicted: true
+    case .grown, .unsettled, .attributesChanged, .onDisk, .writeFailed, .scanFailing, .scanEnded: false
+    }
+  }
+
   /// How a file is met that the mount has neither made nor changed: by the search, or by a program before that. One that is renamed
   /// before that is where its user wants it.
   package var found: FileSnapshot? {

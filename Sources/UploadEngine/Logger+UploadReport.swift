@@ -88,6 +88,10 @@ extension Logger {
       warning(
         "the catalog knows nothing of files that lay in the spool: what is whole, and not at the receiver already, is sent again",
         metadata: ["files": "\(count)", "compared": "\(compared)"])
+    case .beyondMemory(let filesMax):
+      notice(
+        "there are more files than memory holds; the others are known to the catalog alone, and are delivered as these are",
+        metadata: ["files_in_memory": "\(filesMax)"])
     case .discarded(_, let path, let failure):
       warning(
         "not finished by its writer; the file was removed from the spool by rule",

@@ -8,7 +8,7 @@ import Threads
 /// attempt, for the session that is opened early and for its commit, and after a restart.
 ///
 /// Deciding waits for the disk, so it happens on a thread of its own, and requests wait for it there; without a template
-/// nobody waits, and nothing is recorded.
+/// no request waits, and nothing is recorded. As long as the system has no thread left, it happens on the calling thread.
 package final class PublishedNames: Sendable {
   private struct Known {
     var names: [FileID: [RelativePath: RelativePath]] = [:]
@@ -49,13 +49,19 @@ package final class PublishedNames: Sendable {
   private let ledger: NameLedger?
   private let known = Mutex(Known())
   private let queue = Monitor(Queue())
-  private let thread = Mutex<WorkerThread?>(nil)
+  private let start: ThreadStart
+  private let thread = Mutex<NamedThread?>(nil)
 
   /// Names by these rules, recorded in `ledger`.
-  package init(rules: FileRules, host: String, ledger: NameLedger?) {
+  package convenience init(rules: FileRules, host: String, ledger: NameLedger?) {
+    self.init(rules: rules, host: host, ledger: ledger) { NamedThread($0, $1, $2) }
+  }
+
+  init(rules: FileRules, host: String, ledger: NameLedger?, start: @escaping ThreadStart) {
     self.rules = rules
     self.host = host
     self.ledger = ledger
+    self.start = start
   }
 
   /// Some rule has a template, or had one: then names are decided and recorded, also of files that have none, which may be called
@@ -105,6 +111,9 @@ package final class PublishedNames: Sendable {
     known.withLock { $0.names.merge(names) { present, _ in present } }
   }
 
+  /// The engine does not hold the file, and asks of its names once they are recalled.
+  package func unload(_ file: FileID) { known.withLock { $0.names[file] = nil } }
+
   /// The file is gone. The ledger forgets it, but for its names being taken, together with the next decision, which costs no
   /// sync of the disk, or on the thread once there are many.
   package func forget(_ file: FileID) {
@@ -149,18 +158,29 @@ package final class PublishedNames: Sendable {
 
   // MARK: - The thread
 
-  /// Does it on the thread that may wait for the disk, after what was asked for before.
+  /// Does it on the thread that may wait for the disk, after what was asked for before. Where there is none, it is done when this returns,
+  /// and the next one tries again to start it.
   func onThread(_ job: @escaping @Sendable () -> Void) {
-    // At most as many as requests may be under way.
-    let isTaken = queue.withLock { queue, signal in
+    // First the thread: so it takes out all that is put in.
+    guard hasThread(), put(job) else { return job() }
+  }
+
+  private func hasThread() -> Bool {
+    thread.withLock { thread in
+      // `stop()` joins the thread that is there; one that is started behind it would have no owner.
+      guard !queue.withLock({ queue, _ in queue.isStopping }) else { return false }
+      thread = thread ?? start("names", .answering) { [self] in run() }
+      return thread != nil
+    }
+  }
+
+  /// False where it takes no more. At most as many as requests may be under way.
+  private func put(_ job: @escaping @Sendable () -> Void) -> Bool {
+    queue.withLock { queue, signal in
       guard !queue.isStopping else { return false }
       queue.jobs.append(job)
       signal.signal()
       return true
-    }
-    guard isTaken else { return job() }
-    thread.withLock { thread in
-      thread = thread ?? WorkerThread("names", .answering) { [self] in run() }
     }
   }
 

@@ -56,17 +56,27 @@ extension UploadEngine {
     let known = readRepeatedly("the catalog", isEndless: true) { failure in
       goOn(withoutEarlierRuns: reading?.records ?? [], failure)
     } _: { () throws(StorageError) in
-      ((entries: try catalog.loadAll(), discarded: try catalog.discardedSessions()), nil)
+      (try EarlierRuns(catalog, readsAll: readsAllAtOnce), nil)
     }
-    guard let (entries, discarded) = known else { return }
+    guard var known else { return }
     do throws(StorageError) {
-      try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
+      try names.recall(known.entries.filter { !$0.state.isHistory }.map(\.id))
     } catch {
       // Each name is asked for again before it is used.
       logger.error("\(error.message)")
     }
     var formers = FormerPublications()
-    while !takeUp(entries, discarded, reading, after: formers) {
+    while !takeUp(known, reading, after: formers) {
+      let unread = state.withLock { known.unrecalled(of: $0.early?.events ?? []) }
+      let rows = readRepeatedly("what is known of files", isEndless: true) { failure in
+        goOn(withoutEarlierRuns: reading?.records ?? [], failure)
+      } _: { () throws(StorageError) in
+        var rows: [(FileID, CatalogEntry?)] = []
+        for id in unread { rows.append((id, try catalog.entry(id))) }
+        return (rows, nil)
+      }
+      guard let rows else { return }
+      known.note(rows)
       // More was met while it was read.
       let found = state.withLock { formers.unasked(of: $0.early?.found ?? []) }
       let answers = readRepeatedly("what was published from where", isEndless: true) { failure in
@@ -84,28 +94,32 @@ extension UploadEngine {
 
   /// What earlier runs knew counts from now on, and what was reported meanwhile; unless something was met of which it was not asked what
   /// was published in its place. True where it was done, or nothing is done any more.
-  private func takeUp(
-    _ entries: [CatalogEntry], _ discarded: [DiscardedSession], _ reading: ResumeReading?,
-    after formers: FormerPublications
-  ) -> Bool {
+  private func takeUp(_ known: EarlierRuns, _ reading: ResumeReading?, after formers: FormerPublications) -> Bool {
     var isTaken = true
     change { state, now in
-      guard formers.unasked(of: state.early?.found ?? []).isEmpty else {
+      guard formers.unasked(of: state.early?.found ?? []).isEmpty,
+        known.unrecalled(of: state.early?.events ?? []).isEmpty
+      else {
         isTaken = false
         return
       }
       let wentOn = state.early?.isForEarlierRunsOnly == true
       // Of what this run has recorded meanwhile it knows more.
-      let catalog = wentOn ? entries.filter { state.schedule.files[$0.id] == nil } : entries
+      let catalog = wentOn ? known.entries.filter { state.schedule.files[$0.id] == nil } : known.entries
+      let unread = wentOn ? known.unread.sorted().filter { state.schedule.files[$0] == nil } : known.unread.sorted()
       state.schedule.inherit(
         Inheritance(
-          catalog: catalog, records: reading?.records ?? [], lacksRecords: reading?.failure != nil,
-          isCatalogAnew: self.catalog.isAnew, discarded: discarded, atSeconds: now.wallMilliseconds / 1000))
+          catalog: catalog, unread: unread, hasDeliveries: known.hasDeliveries, records: reading?.records ?? [],
+          lacksRecords: reading?.failure != nil, isCatalogAnew: self.catalog.isAnew, discarded: known.discarded,
+          atSeconds: now.wallMilliseconds / 1000))
       if !wentOn { begin(&state, at: now) }
-      handle(state.early.take()?.events ?? [], after: formers, &state, at: now)
+      handle(state.early.take()?.events ?? [], knowing: known, after: formers, &state, at: now)
     }
     return isTaken
   }
+
+  /// Where memory is short, what earlier runs knew of a file is read when it is needed.
+  private var readsAllAtOnce: Bool { state.withLock { knownIdentities.count < $0.schedule.memoryFit.filesMax } }
 
   private func begin(_ state: inout State, at now: Moment) {
     if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }
@@ -113,10 +127,11 @@ extension UploadEngine {
   }
 
   private func handle(
-    _ events: [EarlyEvents.Event], after formers: FormerPublications = FormerPublications(), _ state: inout State,
-    at now: Moment
+    _ events: [EarlyEvents.Event], knowing known: EarlierRuns? = nil,
+    after formers: FormerPublications = FormerPublications(), _ state: inout State, at now: Moment
   ) {
     for event in events {
+      if let entry = event.file.flatMap({ known?.recalled[$0] ?? nil }) { state.schedule.recall(entry) }
       switch event {
       case .reported(let event):
         let former = event.found.flatMap { snapshot in
@@ -241,5 +256,42 @@ private struct FormerPublications {
       asked.insert(file)
       known[file] = former
     }
+  }
+}
+
+/// What the catalog knows at the start.
+private struct EarlierRuns {
+  /// All of it, or what counts before a file is met.
+  private(set) var entries: [CatalogEntry] = []
+  /// Files of which there are further entries.
+  private(set) var unread: LookupSet<FileID> = []
+  /// Of those some have receipts.
+  private(set) var hasDeliveries = false
+  private(set) var discarded: [DiscardedSession]
+  /// Those of files that were reported meanwhile; nil where there is none by now.
+  private(set) var recalled: LookupTable<FileID, CatalogEntry?> = [:]
+
+  init(_ catalog: Catalog, readsAll: Bool) throws(StorageError) {
+    discarded = try catalog.discardedSessions()
+    guard !readsAll else {
+      entries = try catalog.loadAll()
+      return
+    }
+    try catalog.readPages { page in for entry in page { take(entry) } }
+  }
+
+  private mutating func take(_ entry: CatalogEntry) {
+    // Which uploads have parts of files is known before any of them is ended.
+    if entry.pointer != nil || entry.failureCode == FileUpload.partsAtServerCode { return entries.append(entry) }
+    unread.insert(entry.id)
+    hasDeliveries = hasDeliveries || entry.receipt != nil
+  }
+
+  func unrecalled(of events: [EarlyEvents.Event]) -> [FileID] {
+    events.compactMap(\.file).filter { unread.contains($0) && recalled[$0] == nil }
+  }
+
+  mutating func note(_ rows: [(file: FileID, entry: CatalogEntry?)]) {
+    for (file, entry) in rows { recalled[file] = .some(entry) }
   }
 }

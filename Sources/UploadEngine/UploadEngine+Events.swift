@@ -14,17 +14,18 @@ extension UploadEngine {
     default: break
     }
     if waitsForEarlierRuns(.reported(event)) { return }
+    recall(event)
     guard let snapshot = event.found, state.withLock({ $0.schedule.mayComeAfterPublication(snapshot) }) else {
-      return apply { $0.handle(event, at: $1) }
+      return applyLoading(event) { $0.handle(event, at: $1) }
     }
     do throws(StorageError) {
       let former = try former(of: snapshot)
-      apply { $0.handle(event, after: former, at: $1) }
+      applyLoading(event) { $0.handle(event, after: former, at: $1) }
     } catch {
       // As where the spool cannot say what the file is like: nothing of it goes out before that is known.
       logger.warning("\(error.message)", metadata: ["path": "\(snapshot.names.first?.displayText ?? "")"])
       metUnread.withLock { _ = $0.insert(snapshot.id) }
-      apply { $0.handle(event.unread, at: $1) }
+      applyLoading(event) { $0.handle(event.unread, at: $1) }
     }
   }
 
@@ -33,7 +34,9 @@ extension UploadEngine {
     // Whether the catalog has a receipt is not known yet; from now on it has none.
     let isEarly = waitsForEarlierRuns(.contentWillChange(id))
     var mustRecord = isEarly
-    if !isEarly { apply { schedule, _ in mustRecord = schedule.contentWillChange(id) } }
+    if !isEarly {
+      applyLoading(id) { schedule, _ in mustRecord = schedule.contentWillChange(id) }
+    }
     guard mustRecord || unrecorded.withLock({ $0.contains(id) }) else { return true }
     guard journal.markChanged(id) else {
       unrecorded.withLock { _ = $0.insert(id) }
@@ -50,10 +53,24 @@ extension UploadEngine {
     apply { $0.contentStays(id, at: $1) }
   }
 
-  /// Delivered files whose local copy may go, oldest first.
-  public func evictionCandidates() -> [EvictionCandidate] {
-    state.withLock { $0.schedule.evictionCandidates(countMax: 64) }
+  /// Delivered files whose local copy may go, oldest first, at most so many, of those that memory holds.
+  public func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
+    state.withLock { $0.schedule.evictionCandidates(countMax: countMax) }
   }
+
+  /// Has some of those come back that memory does not hold. True where some are on their way: they may have come by the time of the answer.
+  public func loadCandidates() -> Bool {
+    guard isBeyondMemory else { return false }
+    var isLoading = false
+    apply { schedule, now in
+      schedule.wantDelivered(at: now)
+      isLoading = schedule.memoryFit.isLoadingDelivered
+    }
+    return isLoading
+  }
+
+  /// What could be removed of those that memory does not hold.
+  public var unloadedBytes: UInt64 { state.withLock { $0.schedule.unloadedDeliveredBytes } }
 
   /// Whether the local copy of a file may go as far as this engine is concerned.
   package func mayLose(_ candidate: EvictionCandidate) -> Bool {

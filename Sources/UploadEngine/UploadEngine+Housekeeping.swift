@@ -29,19 +29,35 @@ extension UploadEngine {
 
   func evictExpired(_ contents: any FileContents) {
     let clocks = configuration.clock.now()
-    for candidate in state.withLock({ $0.schedule.expired(at: $0.time.shown(clocks)) }) {
-      _ = contents.evict(candidate)
+    // A round over many goes on at the next tick: those that stay, at its beginning, do not take up each tick.
+    expiryTurns.withLock { turns in
+      for _ in 0..<Self.expiredTogether {
+        let next = turns.next { countMax in
+          state.withLock { $0.schedule.expired(at: $0.time.shown(clocks), countMax: countMax) }
+        }
+        guard let next else {
+          turns = EvictionTurns()
+          break
+        }
+        if !contents.evict(next) { turns.stays() }
+      }
+      turns.rest()
     }
+    if isBeyondMemory { apply { $0.wantExpired(at: $1) } }
   }
+
+  private static let expiredTogether = 256
 
   /// Delivered copies go for what has to be recorded, as they go for writers.
   func keepRoom(_ contents: any FileContents) {
     room?.restore { bytes in
       var removedBytes: UInt64 = 0
-      for candidate in evictionCandidates() where removedBytes < bytes {
+      var turns = EvictionTurns()
+      while removedBytes < bytes, let candidate = turns.next(among: { evictionCandidates(countMax: $0) }) {
         let sizeBytes = contents.snapshot(of: candidate.id)?.sizeBytes ?? 0
-        if contents.evict(candidate) { removedBytes += sizeBytes }
+        if contents.evict(candidate) { removedBytes += sizeBytes } else { turns.stays() }
       }
+      if removedBytes < bytes { _ = loadCandidates() }
       return removedBytes > 0
     }
   }

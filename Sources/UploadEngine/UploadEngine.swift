@@ -23,6 +23,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var time = RunningTime()
     /// Until when the engine's thread sleeps, unless it is woken; nil for ever.
     var sleepsUntil: MonotonicTime?
+    /// When the engine's thread, which sleeps, is to look at the clock: where nothing is due a pause shows by that alone.
+    var beatsAt: MonotonicTime?
     /// The engine's thread looks at the outbox once more before it sleeps for longer: what is patient does not wake it.
     var looksAgain = false
     var isStopped = false
@@ -31,9 +33,16 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
     /// The time at which something happens. After a pause the schedule hears of that first.
     mutating func now(_ clocks: Moment) -> Moment {
-      let (now, pause) = time.read(clocks, wantedAt: schedule.nextDeadline)
+      let (now, pause) = time.read(clocks, wantedAt: wokenAt)
       if let pause { schedule.resumed(after: pause, at: now) }
       return now
+    }
+
+    /// When something is to be done, if nothing happens before.
+    var wokenAt: MonotonicTime? { [schedule.nextDeadline, beatsAt].compactMap { $0 }.min() }
+
+    func isPast(_ time: MonotonicTime?) -> Bool {
+      time.map { self.time.clock(at: $0).nanoseconds <= monotonicNanoseconds() } ?? false
     }
 
     /// Who is to be told that nothing is left to deliver, when that has just come true.
@@ -77,6 +86,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var workers: ReadWorkers?
     var thread: WorkerThread?
     var loader: WorkerThread?
+    var searcher: NamedThread?
   }
 
   let configuration: EngineConfiguration
@@ -127,6 +137,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Takes the changes that are remembered for counts, so that their number is bounded where no program reads the summary.
   let whenManyHaveChanged = Mutex<(@Sendable () -> Void)?>(nil)
   static let changedFilesMax = 4096
+  /// Of delivered files that have been kept long enough, those that have had their turn to go.
+  let expiryTurns = Mutex(EvictionTurns())
+  /// What the searcher is to do.
+  let searches = Monitor<[Search]>([])
   /// Who is told that the catalog cannot be read.
   let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
   /// Whether another destination's catalog knows a capture as it lies; nil where there is no other one.
@@ -206,6 +220,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let budget = MemoryBudget.smallest.next(
       availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)
     state.withLock { $0.schedule.memory = budget }
+    // Where several engines share the one copy of a file, one of them holding it would keep it for all.
+    if engineCount == 1 { fitFiles(into: availableMemory()) }
     io.setSavesMemory(budget.readsPlainly)
     journal.start(
       source: EngineJournal.Source(
@@ -233,6 +249,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
           state.withLock { $0.schedule.diskRounds.began(isOfNewRows: round.isOfNewRows) }
         },
         isEverythingOnDisk: { [self] in state.withLock { $0.early == nil && $0.schedule.isEverythingOnDisk } },
+        unloaded: { [self] entries in unloaded(entries, from: contents) },
+        load: { [self] ids in load(ids, from: contents) },
         measure: { [self] id in
           guard let snapshot = contents.snapshot(of: id) else { return }
           apply { $0.measured(snapshot, at: $1) }
@@ -300,8 +318,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     for id in uploads { journal.saveResume(id) }
     waiters.endAll()
     set(.over)
-    let (workers, loader) = parts.withLock { ($0.workers.take(), $0.loader.take()) }
+    let (workers, loader, searcher) = parts.withLock { ($0.workers.take(), $0.loader.take(), $0.searcher.take()) }
     loader?.join()
+    search(.end)
+    searcher?.join()
     workers?.stop()
     names.stop()
     // Answers that came meanwhile change nothing any more, but for what the journal has to know of sessions.
@@ -358,27 +378,42 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   /// The engine's thread: hears what lowered threads have left, wakes the schedule at its deadlines, and acts.
   private func serve() {
+    var actedAt = monotonicNanoseconds()
     while true {
       // Before looking: what comes later rings again.
       let isLast = isEnding.load(ordering: .acquiring)
+      notePause()
       for event in inbox.takeAll() { event() }
-      let isDue = state.withLock { state in
-        state.schedule.nextDeadline.map { state.time.clock(at: $0).nanoseconds <= monotonicNanoseconds() } ?? false
-      }
+      let isDue = state.withLock { $0.isPast($0.schedule.nextDeadline) }
       if isDue { apply { $0.woke(at: $1) } }
       let hasActed = act()
       if isLast { return }
+      let now = monotonicNanoseconds()
+      if hasActed { actedAt = now }
+      let isBeating = now - actedAt < Self.restNanoseconds
       let deadline = state.withLock { state -> Int64? in
         state.sleepsUntil = state.schedule.nextDeadline
+        state.beatsAt = isBeating ? state.time.shown(configuration.clock.now()).monotonic + Self.beat : nil
         // What has come since has not rung where it is patient.
         state.looksAgain = hasActed || !state.outbox.isEmpty
-        let deadline = state.sleepsUntil.map { state.time.clock(at: $0).nanoseconds }
+        let deadline = state.wokenAt.map { state.time.clock(at: $0).nanoseconds }
         guard state.looksAgain else { return deadline }
         return min(deadline ?? .max, monotonicNanoseconds() + Self.gatherNanoseconds)
       }
       if let deadline { bell.wait(untilNanoseconds: deadline) } else { bell.wait() }
     }
   }
+
+  /// Before anything else is done after the engine's thread has slept: where it should have looked at the clock long ago a pause is noticed.
+  private func notePause() {
+    if state.withLock({ $0.isPast($0.beatsAt) }) { change { _, _ in } }
+    // While it is busy it may be late, as for a disk.
+    state.withLock { $0.beatsAt = nil }
+  }
+
+  /// How often the clock is looked at, as long as connections may rest: libcurl closes those that have done so for 118 s.
+  private static let beat: Duration = .seconds(2)
+  private static let restNanoseconds: Int64 = 120_000_000_000
 
   /// False where there was nothing to do.
   private func act() -> Bool {
@@ -437,6 +472,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       // Nothing else will be said of what the scan has not found.
       for id in waiters.awaitedFiles { tellWaiters(of: id) }
     case .hide(let id): statusTree.removeIfUnknown(id: id)
+    case .unload(let ids): journal.unload(ids)
+    case .load(let ids): journal.load(ids)
+    case .seek: search(.seek)
     case .askForLimits(let request): askForLimits(request)
     case .report(let report): logger.log(report)
     }

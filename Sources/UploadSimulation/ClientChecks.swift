@@ -28,6 +28,7 @@ final class ClientChecks {
   /// What the client was told is stored.
   private var acknowledged: LookupTable<ChunkPlace, ChunkDigest> = [:]
   private var failureTimes: [Int64] = []
+  private var resting = RestingConnections()
 
   init(_ world: World, _ network: SimulatedNetwork) {
     self.world = world
@@ -41,6 +42,7 @@ final class ClientChecks {
     inFlight = [:]
     acknowledged = [:]
     failureTimes = []
+    resting.renew()
     deadlines.forget()
     costs.forget()
     bytes.forget()
@@ -65,7 +67,10 @@ final class ClientChecks {
   }
 
   /// After a sleep nothing of before says how an address is now.
-  func awoke() { addresses.forget() }
+  func awoke() {
+    addresses.forget()
+    resting.renew()
+  }
 
   func decided(_ order: RequestOrder) {
     if let wrong = addresses.chosen(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
@@ -73,6 +78,9 @@ final class ClientChecks {
 
   func sent(_ order: RequestOrder, carrying members: [CarriedBytes?], attempts: (FileID) -> Int) {
     checkAlone(order.order)
+    if !order.opensConnection, !resting.take(asleep: world.time.moment.asleep) {
+      world.fail(.reconnection, "request \(order.id.value) goes over a connection that rested while the machine slept")
+    }
     deadlines.sent(order, attempts: attempts)
     costs.sent(order.order)
     costs.sent(order.id, order.order)
@@ -129,7 +137,9 @@ final class ClientChecks {
   }
 
   func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
-    inFlight[order.id] = nil
+    if inFlight.removeValue(forKey: order.id) != nil, !outcome.hasLostItsConnection {
+      resting.rests(asleep: world.time.moment.asleep)
+    }
     costs.ended(order.id)
     bytes.ended(order.id, outcome)
     deadlines.ended(order, outcome)
@@ -214,6 +224,12 @@ final class ClientChecks {
 
   func checkIdle() {
     if !inFlight.isEmpty { world.fail(.leaks, "\(inFlight.count) requests were never answered") }
+  }
+}
+
+extension StepOutcome {
+  fileprivate var hasLostItsConnection: Bool {
+    if case .refused(let failure) = self, case .transport = failure.kind { true } else { false }
   }
 }
 

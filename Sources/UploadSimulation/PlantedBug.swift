@@ -148,6 +148,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case loseRecord = "lose-record"
   /// The schedule has a stuck file go on over the connections that it has.
   case keepConnections = "keep-connections"
+  /// Connections that rested while the machine slept are used again.
+  case keepResting = "keep-resting"
   /// A session has a name that no resume record can hold.
   case endlessSessionName = "endless-session-name"
   /// What the spool's disk has refused is known to nobody: an error of its sync is the end of it.
@@ -212,6 +214,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What waits in the socket of a connection counts as sent.
   case countHandedOver = "count-handed-over"
 
+  /// What memory does not hold does not come back.
+  case leaveUnloaded = "leave-unloaded"
+
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
 
@@ -231,6 +236,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .ignoreMemory: .pressure
     case .wakeByWallClock: .clock
     case .forgetWords: .words
+    case .leaveUnloaded: .unloading
     case .forgetNames, .overlookPlainNames, .overlookPublications, .mistakeIdentities, .inheritLivingNames: .templates
     case .evictForOne, .evictUnshown, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
@@ -242,7 +248,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
     case .releaseUnsecured, .releaseUnrecorded, .readHoles: .shortage
-    case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits, .deliverOlder: .ages
+    case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits, .deliverOlder, .keepResting: .ages
     case .publishUnverified: .proxy
     case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters,
       .overbook:
@@ -288,13 +294,13 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .stayAtFirstAddress: .address
     case .dropCancels, .pretendProgress: .deadline
     case .hideProgress: .patience
-    case .keepConnections: .reconnection
+    case .keepConnections, .keepResting: .reconnection
     case .pretendAdvance, .chooseAgain: .standstill
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord: .progress
     case .wrongChain, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .wakeByWallClock,
-      .believeFormerSessions:
+      .believeFormerSessions, .leaveUnloaded:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry

@@ -244,6 +244,26 @@ extension Scenario {
     $0.legitimateFailures = ["digest-mismatch"]
   }
 
+  /// Memory holds fewer files than there are, and the network is away for long.
+  static let unloading = Scenario("unloading") {
+    $0.spoilNetwork(0.01)
+    $0.crash(perMinute: 1)
+    $0.filesInMemory = 3
+    $0.furtherNames = 40
+    $0.fileBytesMax = 300
+    $0.writers = 8...20
+    $0.rewrites = 0.3
+    $0.pauses = .microseconds(20)...(.milliseconds(200))
+    $0.rests = .milliseconds(1)...(.seconds(1))
+    $0.latency = .milliseconds(5)...(.milliseconds(300))
+    $0.partitions = 12
+    $0.evictions = 4
+    $0.words = 4
+    $0.handEdits = 0.05
+    $0.waits = 0.1
+    $0.legitimateFailures = ["digest-mismatch"]
+  }
+
   /// Two addresses, each of which fails now and then, and bodies that can be compressed.
   static let addresses = Scenario("addresses") {
     $0.addresses = 2
@@ -428,7 +448,7 @@ extension Scenario {
       ages,
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
       spoolDisk, receiverDisk, unreadRecords, spoolPower, killedWriters, comebacks, lostStates, bareCopies,
-      ignoredNames,
+      ignoredNames, unloading,
     ] + servers + lines
 
   /// The one with this name.

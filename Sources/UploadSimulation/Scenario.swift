@@ -61,6 +61,8 @@ public struct Scenario: Hashable, Sendable {
   var ignored = 0.0
   /// Captures that get a temporary name again.
   var renamesAway = 0.0
+  /// Files that the mount holds in memory.
+  var filesInMemory = Int.max
   /// Files that somebody edits while nothing is mounted.
   var handEdits = 0.0
 
@@ -190,6 +192,9 @@ public struct Scenario: Hashable, Sendable {
     limits.smallFileBytes = wholeFileBytesMax / 2
     limits.smallBuffers = 4
     limits.parallelSmallRequests = 2
+    limits.filesInMemory = filesInMemory
+    // What is at work stays in memory.
+    if filesInMemory < .max { (limits.activeMediumFiles, limits.activeLargeFiles) = (1, 1) }
     if !furtherServers.isEmpty { limits.rules = Site.rules }
     if ignored > 0 { limits.rules.rules = ["**/*.skip upload=never"].compactMap { try? FileRule($0) } }
     if shortages > 0 { limits.rules.defaults.whenFull = .release }

@@ -362,16 +362,24 @@ final class SimulatedCapture {
     let mount = mount
     var delay = Duration.zero
     var unread: [File] = []
+    var crowded: [File] = []
     for file in files {
       delay += world.random.duration(.microseconds(10)...(.milliseconds(20)))
       if world.bug == .forgetFileAtRestart, world.random.happens(0.5) { continue }
       world.time.after(delay) { [self] in
         guard self.mount == mount, isMounted else { return }
+        guard sink?.hasRoomForFiles == true else { return crowded.append(file) }
         if fails(.look) { unread.append(file) } else { announceFound(file) }
       }
     }
     world.time.after(delay) { [self] in
       guard self.mount == mount, isMounted else { return }
+      // The search waits until there is room again.
+      guard crowded.isEmpty else {
+        return world.time.after(.milliseconds(50)) { [self] in
+          if self.mount == mount, isMounted { scan(unread + crowded, thenAfter: pause) }
+        }
+      }
       guard let first = unread.first, world.bug != .endFailedScan else {
         isScanned = true
         scanFailsSince = nil
@@ -388,8 +396,41 @@ final class SimulatedCapture {
     }
   }
 
-  private func announceFound(_ file: File) {
-    guard !file.isFoundAnnounced, !file.isCreatedHere, !file.activity.isGone, file.activity.isQuiet else { return }
+  /// As `Filesystem.unload`: what the daemon knows of a file goes, unless the kernel knows it still, or its disk is asked.
+  func unload(_ id: FileID) {
+    guard sink?.isUnloaded(id) == true, let file = byID[id], file.activity.isQuiet, !file.activity.isGone,
+      file.names.count == 1,
+      file.refusal == nil, !file.isDoubtful, !file.isMarkOutdated, world.random.happens(0.7)
+    else { return }
+    if world.scenario.losesSpool || world.mayRefuse {
+      guard file.isSynchronized, file.mark == .none, file.fate.interruption == nil else { return }
+    }
+    world.trace("lets go of \(file.snapshot.brief)")
+    forgetDisk(of: file)
+    file.activity = .found
+    file.chunks = nil
+    file.isCreatedHere = false
+    noteSettled(file)
+  }
+
+  /// As `Filesystem.meet`: a file is come upon again.
+  func meet(at path: RelativePath) -> SpoolMeeting {
+    guard let file = byName[path] else { return .missing }
+    if fails(.look) { return .unreadable }
+    announceFound(file, again: true)
+    return .met(file.id)
+  }
+
+  /// A program that asks of a file has the daemon come upon it.
+  func meetIfUnloaded(_ file: File) {
+    guard sink?.isUnloaded(file.id) == true else { return }
+    announceFound(file, again: true)
+  }
+
+  private func announceFound(_ file: File, again: Bool = false) {
+    guard again || !file.isFoundAnnounced && !file.isCreatedHere, !file.activity.isGone, file.activity.isQuiet else {
+      return
+    }
     file.isFoundAnnounced = true
     var snapshot = facts(of: file, isAnswer: true)
     if world.bug == .forgetDeadWriters { snapshot.interruption = nil }
@@ -568,6 +609,7 @@ final class SimulatedCapture {
 
   func setAttributes(of name: RelativePath, mode: UInt32) {
     guard let file = byName[name] else { return }
+    meetIfUnloaded(file)
     file.mode = mode
     if !file.activity.isGone { sink?.handle(.attributesChanged(facts(of: file, isAnswer: false))) }
   }

@@ -145,7 +145,11 @@ final class SimulatedClient: CopyHolder {
     if world.strikes(world.scenario.zstandard) { limits.rules.defaults.compress = .zstd }
     limits.rules.defaults.name = names.start(recalling: entries, publishedIn: publications.catalog)
     publications.start()
-    if world.oracles.count > 1 { limits.rules.asker = site.name }
+    if world.oracles.count > 1 {
+      limits.rules.asker = site.name
+      // As the engines of a group.
+      limits.filesInMemory = .max
+    }
     schedule = UploadSchedule(
       limits: limits, abilities: destination.abilities, endpointCount: destination.endpointCount,
       publishedName: { [destination, names = names.known] in
@@ -218,6 +222,7 @@ final class SimulatedClient: CopyHolder {
   @discardableResult
   func obey(_ word: FileWord, on id: FileID) -> Bool {
     world.trace("\(word.rawValue) \(id)")
+    if let file = capture.file(id) { capture.meetIfUnloaded(file) }
     // The client goes by what the spool has told it last, whatever it could say now.
     if word == .publish, isHeldBack(id) { capture.want(id) }
     var outcome = FileWordOutcome.unknownFile
@@ -254,6 +259,7 @@ final class SimulatedClient: CopyHolder {
 
   func handle(_ event: FileEvent) {
     world.trace("event: \(event.brief)")
+    if let file = event.file, event.loads { recall(file) }
     if case .changed(let snapshot) = event { checks.beginsAnew(snapshot.id) }
     if let file = event.file { checks.mayGoOutAnew(file) }
     var former: FormerPublication?
@@ -280,7 +286,53 @@ final class SimulatedClient: CopyHolder {
     return known.sizeBytes == snapshot.sizeBytes && known.modifiedNanoseconds == snapshot.modifiedNanoseconds
   }
 
+  /// What the catalog says of a file that memory does not hold.
+  private func recall(_ id: FileID) {
+    guard isUnloaded(id), let entry = storage.catalog[id] else { return }
+    schedule?.recall(entry)
+    names.recall(id)
+  }
+
+  func isUnloaded(_ id: FileID) -> Bool { schedule?.isUnloaded(id) ?? false }
+  var hasRoomForFiles: Bool { schedule?.hasRoomForFiles(at: world.time.moment) ?? true }
+
+  private func load(_ ids: [FileID]) {
+    let life = life
+    for id in ids {
+      world.time.after(world.random.duration(.microseconds(50)...(.milliseconds(20)))) { [self] in
+        guard self.life == life else { return }
+        let meeting = storage.catalog[id].map { capture.meet(at: $0.path) } ?? .missing
+        guard self.life == life else { return }
+        recall(id)
+        apply { $0.loadEnded(id, meeting, at: $1) }
+      }
+    }
+  }
+
+  private func seek() {
+    let life = life
+    let sought = schedule?.soughtFiles ?? []
+    world.time.after(world.random.duration(.milliseconds(1)...(.seconds(1)))) { [self] in
+      guard self.life == life else { return }
+      for id in sought where schedule?.isSought(id) == true {
+        if let file = capture.file(id), !file.names.isEmpty { capture.meetIfUnloaded(file) }
+      }
+      guard self.life == life else { return }
+      let left = sought.filter { schedule?.isSought($0) == true }
+      for id in left { recall(id) }
+      apply { $0.soughtInVain(left, at: $1) }
+    }
+  }
+
+  /// The journal has made these durable.
+  func unloaded(_ entries: [CatalogEntry]) {
+    var gone: [FileID] = []
+    apply { gone = $0.unloaded(entries.filter { waits?.isAwaited($0.id) != true }, at: $1) }
+    for id in gone { capture.unload(id) }
+  }
+
   func contentWillChange(_ id: FileID) -> Bool {
+    recall(id)
     guard schedule?.contentWillChange(id) == true, let journal, !journal.markChanged(id), isUp else { return true }
     apply { $0.contentStays(id, at: $1) }
     return false
@@ -420,7 +472,10 @@ final class SimulatedClient: CopyHolder {
     case .lookAtProgress: lookAtProgress()
     case .showStatus(let id): waits?.tell(id, self)
     case .showSummary: waits?.tellAll(self)
-    case .renewConnections: checks.awoke()
+    case .renewConnections: if world.bug != .keepResting { checks.awoke() }
+    case .unload(let ids): journal?.unload(ids)
+    case .load(let ids): if world.bug != .leaveUnloaded { load(ids) }
+    case .seek: seek()
     case .showNames, .hide, .resizeBuffers, .askForLimits: break
     case .report(let report): note(report)
     }
@@ -459,6 +514,7 @@ final class SimulatedClient: CopyHolder {
   func explanation(of id: FileID) -> (state: FileStatus.State?, code: String?) {
     let status = schedule?.status(
       of: id, publishedName: { publishedName(of: id, at: $0) }, at: world.time.moment)
+    if status == nil, isUnloaded(id) { return (storage.catalog[id]?.state == .complete ? .complete : .queued, nil) }
     // What waits for other contents of its file has not failed.
     let reason = status?.state == .waiting ? status?.reason : nil
     return (status?.state, status?.lastFailure?.code ?? reason)
@@ -471,7 +527,11 @@ final class SimulatedClient: CopyHolder {
     checks.checkIdle()
   }
 
-  func evictionCandidates() -> [EvictionCandidate] { schedule?.evictionCandidates(countMax: 64) ?? [] }
+  func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
+    let candidates = schedule?.evictionCandidates(countMax: countMax) ?? []
+    if candidates.isEmpty { apply { $0.wantDelivered(at: $1) } }
+    return candidates
+  }
   func mayLose(_ candidate: EvictionCandidate) -> Bool { schedule?.mayLose(candidate) ?? false }
 
   func publishedName(of id: FileID, at path: RelativePath) -> String {
@@ -578,7 +638,7 @@ extension SimulatedClient {
       return
     }
     let unshown = world.bug == .evictUnshown ? firstUnshown() : nil
-    guard let candidate = unshown ?? daemon?.evictionCandidates().first else { return }
+    guard let candidate = unshown ?? daemon?.evictionCandidates(countMax: 64).first else { return }
     let life = life
     world.time.after(world.random.duration(.zero ... .seconds(1))) { [self] in
       if self.life == life { _ = capture.evict(candidate) }

@@ -11,6 +11,10 @@ protocol CaptureSink: AnyObject {
   /// A program waits for a file.
   func wait(for file: SimulatedCapture.File)
   func publishedName(of id: FileID, at path: RelativePath) -> String
+  /// More files may be met.
+  var hasRoomForFiles: Bool { get }
+  /// Memory does not hold the file.
+  func isUnloaded(_ id: FileID) -> Bool
 }
 
 /// The process: one client for each destination, over one spool. They start and end together, and what concerns the one copy of
@@ -103,13 +107,18 @@ final class SimulatedDaemon: CaptureSink {
   }
 
   func settled(_ file: SimulatedCapture.File) { for client in clients { client.waits?.settled(file) } }
-  func wait(for file: SimulatedCapture.File) { for client in clients { client.waits?.begin(file, client) } }
+  func wait(for file: SimulatedCapture.File) {
+    capture.meetIfUnloaded(file)
+    for client in clients { client.waits?.begin(file, client) }
+  }
+  var hasRoomForFiles: Bool { clients.allSatisfy(\.hasRoomForFiles) }
+  func isUnloaded(_ id: FileID) -> Bool { clients.contains { $0.isUnloaded(id) } }
   func publishedName(of id: FileID, at path: RelativePath) -> String { clients[0].publishedName(of: id, at: path) }
 
   // MARK: The one copy
 
-  func evictionCandidates() -> [EvictionCandidate] {
-    SharedCopy.candidates(world.bug == .evictForOne ? Array(clients[...0]) : clients)
+  func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
+    SharedCopy.candidates(world.bug == .evictForOne ? Array(clients[...0]) : clients, countMax: countMax)
   }
 
   /// Once a second: nobody is held up by another destination.

@@ -15,6 +15,8 @@ final class SimulatedJournal {
     var entries: [CatalogEntry]
     var forgotten: [FileID]
     var discarded: LookupTable<String, DiscardedSession?>
+    /// Those of the entries after which their files are unloaded.
+    var unloads: LookupSet<FileID> = []
   }
 
   /// What outlives the process.
@@ -137,6 +139,7 @@ final class SimulatedJournal {
   private var catalog: [(id: FileID, work: CatalogWork)] = []
   private var resume: [(id: FileID, work: ResumeWork)] = []
   private var measures: [FileID] = []
+  private var unloads: [FileID] = []
   /// Sessions that are to be ended; nil those that are so no longer.
   private var discarded: LookupTable<String, DiscardedSession?> = [:]
   private var logs: LookupTable<FileID, Log> = [:]
@@ -157,12 +160,18 @@ final class SimulatedJournal {
     self.storage = storage
   }
 
-  var isQuiet: Bool { !isRunning && catalog.isEmpty && resume.isEmpty && discarded.isEmpty && window == nil }
+  var isQuiet: Bool {
+    !isRunning && unloads.isEmpty && catalog.isEmpty && resume.isEmpty && discarded.isEmpty && window == nil
+  }
 
   func die() { isDead = true }
 
   func record(_ id: FileID) { set(&catalog, id, .record) }
   func forget(_ id: FileID) { set(&catalog, id, .forget) }
+  func unload(_ ids: [FileID]) {
+    unloads += ids
+    wake()
+  }
   func saveResume(_ id: FileID) { set(&resume, id, .save) }
   func removeResume(_ id: FileID) { set(&resume, id, .remove) }
   func note(discarded session: DiscardedSession) { note(session.id, session) }
@@ -226,7 +235,7 @@ final class SimulatedJournal {
       for id in ids { client.measure(id) }
     }
     // The catalog first: a record is of no use without the entry that says whose it is.
-    if !catalog.isEmpty || !discarded.isEmpty {
+    if !catalog.isEmpty || !discarded.isEmpty || !unloads.isEmpty {
       return readWindow()
     } else if let work = resume.first {
       resume.removeFirst()
@@ -241,7 +250,11 @@ final class SimulatedJournal {
   }
 
   private func finishStep() {
-    if measures.isEmpty, resume.isEmpty, catalog.isEmpty, discarded.isEmpty { isRunning = false } else { next() }
+    if measures.isEmpty, resume.isEmpty, catalog.isEmpty, discarded.isEmpty, unloads.isEmpty {
+      isRunning = false
+    } else {
+      next()
+    }
   }
 
   // MARK: Resume records
@@ -333,8 +346,12 @@ final class SimulatedJournal {
         forgotten.append(id)
       }
     }
+    let further = unloads.filter { id in !catalog.contains { $0.id == id } }
+    entries += further.compactMap { client.catalogEntry(of: $0) }
     catalog = []
-    window = Window(entries: entries, forgotten: forgotten, discarded: discarded)
+    window = Window(
+      entries: entries, forgotten: forgotten, discarded: discarded, unloads: LookupSet(unloads))
+    unloads = []
     discarded = [:]
     world.time.after(world.random.duration(.microseconds(50)...(.milliseconds(20)))) { [self] in
       guard !isDead else { return }
@@ -355,6 +372,10 @@ final class SimulatedJournal {
     client.publications.save()
     client.checkCatalog(entries)
     client.waits?.recorded(entries)
+    if !window.unloads.isEmpty {
+      let unloaded = entries.filter { window.unloads.contains($0.id) }
+      world.time.after(.microseconds(2)) { [self] in if !isDead { client.unloaded(unloaded) } }
+    }
     for entry in entries {
       world.time.after(.microseconds(1)) { [self] in
         if !isDead { client.recorded(entry.id, entry.receipt) }
@@ -366,6 +387,7 @@ final class SimulatedJournal {
   private func retry(_ window: Window) {
     world.trace("client: the catalog cannot be written")
     refusedWindows += 1
+    if !window.unloads.isEmpty { client.unloaded([]) }
     world.time.after(.seconds(1)) { [self] in
       guard !isDead else { return }
       refusedWindows -= 1

@@ -399,9 +399,9 @@ extension SimulatedReceiver {
         if $0 == nil { store.checkSecured(chunks, of: session) }
         handle(.sessionSecured(id, session, $0))
       }
-    case .verifySession(let session):
+    case .verifySession(let session, let takesBase):
       perform([]) { [self] _ in
-        let result = Result { () throws(DiskFailure) in try store.verify(session) }
+        let result = Result { () throws(DiskFailure) in try store.verify(session, takesBase: takesBase) }
         if case .failure(.crashed) = result { return }
         handle(.sessionVerified(session, result.mapError { _ in .io("the simulated disk fails") }))
       }

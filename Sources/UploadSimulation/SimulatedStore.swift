@@ -299,7 +299,7 @@ final class SimulatedStore {
   }
 
   /// The recorded chunks whose bytes are really there. Only what the disk has counts, as in `FileStore`.
-  func verify(_ session: SessionID) throws(DiskFailure) -> ChunkTable {
+  func verify(_ session: SessionID, takesBase: Bool) throws(DiskFailure) -> ChunkTable {
     let (data, journal) = Self.paths(session)
     for path in [data, journal] where disk.node(path) != nil && world.bug != .verifyInMemory {
       try disk.sync(path)
@@ -309,7 +309,7 @@ final class SimulatedStore {
     guard let bytes = disk.bytes(data), let facts = facts(of: session) else { return ChunkTable() }
     try look()
     var chunks = Self.chunks(of: records(in: journal), facts)
-    if chunks.isEmpty, let base = try takeBase(of: facts) { return base }
+    if takesBase, chunks.isEmpty, let base = try takeBase(of: facts) { return base }
     if world.bug == .believeChunkJournal { return chunks }
     for (index, chunk) in chunks.sorted() {
       let isPresent =

@@ -40,6 +40,7 @@ final class SimulatedWaits {
   init(_ world: World) { self.world = world }
 
   var isEmpty: Bool { open.isEmpty }
+  func isAwaited(_ id: FileID) -> Bool { waiters.isAwaited(id) }
 
   /// A program waits for the present content of a file.
   func begin(_ file: SimulatedCapture.File, _ client: SimulatedClient) {

@@ -59,6 +59,9 @@ extension UploadAction {
       "look at growth \(id) by \(chunkBytes)\(anew ? ", anew" : "")"
     case .lookAtProgress: "look at progress"
     case .renewConnections: "renew connections"
+    case .unload(let ids): "unload \(ids.map(\.description).joined(separator: " "))"
+    case .load(let ids): "load \(ids.map(\.description).joined(separator: " "))"
+    case .seek: "seek"
     case .send, .report, .forgetNames, .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits: nil
     }
   }
@@ -224,6 +227,7 @@ extension UploadReport {
     case .outgrown(let id, let path, _): "outgrown \(id) \(path.displayText)"
     case .interrupted(let id, _, let failure): "interrupted \(id) \(failure.code)"
     case .unproven(let count): "unproven \(count)"
+    case .beyondMemory(let filesMax): "beyond memory, which holds \(filesMax)"
     case .forgotten(let count, let compared): "forgotten \(count), \(compared) compared"
     case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"

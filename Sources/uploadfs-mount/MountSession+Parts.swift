@@ -326,6 +326,9 @@ final class AttachedStatus: StatusSource {
   func status(of id: FileID) -> FileStatus? { engines.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engines.withLock { $0 }?.summary() ?? MountSummary() }
   func waitWhileLoading() { engines.withLock { $0 }?.waitWhileLoading() }
+  var isBeyondMemory: Bool { engines.withLock { $0 }?.isBeyondMemory ?? false }
+  func load(at path: RelativePath) -> Bool { engines.withLock { $0 }?.load(at: path) ?? false }
+  func spoolEntries(of folder: RelativePath) -> [SpoolEntry]? { engines.withLock { $0 }?.spoolEntries(of: folder) }
   var spoolTrouble: FileStatus.Failure? { spoolTroubleSeen.withLock { $0 } }
   var spoolFreeBytes: UInt64? { filesystem.withLock { $0.value }?.freeBytesSoon() }
   var passingHandles: Int { filesystem.withLock { $0.value }?.passingHandles ?? 0 }

@@ -91,10 +91,10 @@ extension MountView {
 
 /// Where a path leads to.
 enum RealPath {
-  /// Nil when nothing is there.
+  /// Nil when nothing is there, and when that is no UTF-8: as a text it would be another place.
   static func of(_ path: String) -> String? {
     guard let found = realpath(path, nil) else { return nil }
     defer { free(found) }
-    return String(cString: found)
+    return String(validatingCString: found)
   }
 }

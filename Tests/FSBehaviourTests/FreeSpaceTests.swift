@@ -139,6 +139,20 @@ import UploadFS
     }
   }
 
+  /// Regression: no more than 64 files went for a write, however small they were, and the first 64 that could not go kept all others from it.
+  @Test(.promises("S28a"), arguments: [0, 66]) func asManyGoAsAreNeeded(changedCount: Int) async throws {
+    let disk = SimulatedDisk(blocks: 200)
+    try await mounted(MountOptions(disk: disk) { $0.reserveBytes = 50 * 4096 }) { side in
+      try Self.deliver((1...100).map { "\($0)" }, blocks: 1, side)
+      for number in 0..<changedCount { try side(.put(Path("\(number + 1)"), Self.blocks(1))) }
+      // The spool is far below its reserve.
+      disk.takenByOthers.blocks.store(changedCount == 0 ? 120 : 60, ordering: .relaxed)
+      try side(.open("new", [.create, .writeOnly], as: "file"))
+      #expect(try side(.write("file", Self.blocks(1))) == .number(4096))
+      try side(.close("file"))
+    }
+  }
+
   @Test(.promises("S28c")) func aWriterPausesWhileADeliveryMayFreeSpace() async throws {
     try await mounted(Self.small) { side in
       try Self.deliver(["a"], blocks: 60, side, afterRequests: 3)

@@ -99,10 +99,11 @@ package final class RecordingSink: FileEventSink {
   /// From now on it cannot, or can, make durable that a content changes.
   package func refuseChanges(_ refuses: Bool) { state.withLock { $0.refusesChanges = refuses } }
 
-  package func evictionCandidates() -> [EvictionCandidate] {
+  package func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
     state.withLock { state in
       state.candidatesAskedFor += 1
-      return state.candidatesAskedFor > state.candidatesHeldBack ? state.candidates : []
+      let isHeldBack = state.candidatesAskedFor <= state.candidatesHeldBack
+      return isHeldBack ? [] : Array(state.candidates.prefix(countMax))
     }
   }
 

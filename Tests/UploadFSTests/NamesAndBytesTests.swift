@@ -504,4 +504,26 @@ struct MountErrorTests {
     #expect(check("/proc") == .mountPointNotEmpty)
     #expect(check("/") == .mountPointNotEmpty)
   }
+
+  /// Regression: with U+FFFD in the place of what is no UTF-8, the mount went to a folder of that name where there was one, and else its
+  /// making was advised.
+  @Test func aMountPointThatLeadsToNoUTF8_isRefused() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path
+    let target: [CChar] = Array((path + "/caf").utf8CString.dropLast()) + [CChar(bitPattern: 0xe9), 0]
+    #expect(mkdir(target, 0o700) == 0 && symlink(target, path + "/link") == 0)
+    for hasDecoy in [false, true] {
+      if hasDecoy { #expect(mkdir(path + "/caf\u{fffd}", 0o700) == 0) }
+      for mountPoint in [path + "/link", path + "/link/", path + "/link/none"] {
+        do throws(MountError) {
+          let taken = try MountPoint(checking: mountPoint)
+          Issue.record("\(mountPoint) became \(taken.path)")
+        } catch {
+          #expect(error.kind == .mountPointNotDirectory)
+          #expect(error.message.contains("/caf\\xe9") && error.message.contains("no UTF-8"), "\(error.message)")
+          #expect(!error.message.contains("mkdir") && !error.message.contains("\u{fffd}"), "\(error.message)")
+        }
+      }
+    }
+  }
 }

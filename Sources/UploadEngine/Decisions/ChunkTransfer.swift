@@ -115,6 +115,9 @@ final class ChunkTransfer: @unchecked Sendable {
   /// Anything was read or sent of it.
   var hasBegun: Bool { doneCount + sendingCount + readingCount + readIndices.count > 0 }
 
+  /// Nothing was read, sent or found out of it.
+  var isUntouched: Bool { !hasBegun && holeSearch == .wanted }
+
   /// The file that is being written has another size. Chunks beyond the end are to be unsealed by then.
   func resize(to sizeBytes: UInt64) {
     plan = ChunkPlan(sizeBytes: sizeBytes, chunkBytes: plan.chunkBytes)

@@ -29,6 +29,6 @@ extension UploadSchedule {
     return CountedFiles(
       changed: changed.map { id in (id, files.entry(id).map { FileStanding($0.file) } ?? .none) },
       atWork: (activeMedium + activeLarge).filter { files.entry($0)?.file.phase == .ready },
-      leaving: filesBeingDiscarded(), isPaused: gateFailure != nil, isScanFailing: scanFailure != nil)
+      leaving: filesBeingDiscarded(), isPaused: gate.failure != nil, isScanFailing: scanFailure != nil)
   }
 }

@@ -16,11 +16,21 @@ struct FileQueue: Sendable {
     files[head] = id
   }
 
+  /// Those that wait, from the one that came last on.
+  var latestFirst: some Sequence<FileID> { files[head...].reversed() }
+
   mutating func popFirst() -> FileID? {
     guard head < files.count else { return nil }
     defer { compact() }
     head += 1
     return files[head - 1]
+  }
+
+  /// Those that are never to have their turn.
+  mutating func removeAll(where isGone: (FileID) -> Bool) {
+    files.removeFirst(head)
+    head = 0
+    files.removeAll(where: isGone)
   }
 
   private mutating func compact() {

@@ -91,6 +91,17 @@ struct FileTable: Sendable {
   /// Every file, mostly in the order in which they came.
   var values: some Sequence<FileUpload> { entries.values.lazy.map(\.file) }
 
+  var count: Int { entries.count }
+
+  /// Files from a place on towards the first one, and on from the last one: so many, and each once.
+  func files(from place: Int, countMax: Int) -> some Sequence<FileUpload> {
+    let entries = entries.values.elements
+    let start = min(place, entries.count - 1)
+    return (0..<min(countMax, entries.count)).lazy.map { step in
+      entries[start >= step ? start - step : start - step + entries.count].file
+    }
+  }
+
   /// The lowest number of a change that is not yet acknowledged.
   mutating func oldestPendingSequence() -> UInt64? {
     while let first = sequences.first {
@@ -121,15 +132,15 @@ struct FileTable: Sendable {
 
   /// Files that nobody has open and whose local copy is not needed any more, oldest delivery first; those that were delivered
   /// by then, as ``FileUpload/deliveredAt`` counts. Takes time for each of these only.
-  mutating func oldestDelivered(countMax: Int, by time: Int64 = .max) -> [FileUpload] {
-    var found: [FileUpload] = []
+  mutating func oldestDelivered(countMax: Int, by time: Int64 = .max) -> [EvictionCandidate] {
+    var found: [EvictionCandidate] = []
     var kept: OrderedDictionary<FileID, Int64> = [:]
     while found.count < countMax, let first = delivered.first, first.key <= time {
       delivered.removeFirst()
       guard let file = entries[first.value]?.file, Standing.evictionOrder(file) == first.key,
         kept.updateValue(first.key, forKey: first.value) == nil
       else { continue }
-      if !file.isOpen, file.deliveredAt <= time { found.append(file) }
+      if !file.isOpen, file.deliveredAt <= time { found.append(EvictionCandidate(file.snapshot)) }
     }
     for (id, time) in kept { delivered.insert(id, at: time) }
     return found
@@ -193,7 +204,15 @@ struct FileTable: Sendable {
     guard let after, after.isPending else { return }
     if before.map({ !$0.isPending || $0.changeSequence != after.changeSequence }) ?? true {
       sequences.insert(id, at: after.changeSequence)
+      dropStaleSequences()
     }
+  }
+
+  /// A file that comes and goes while the oldest one waits has an entry for each time.
+  private mutating func dropStaleSequences() {
+    guard sequences.count > 2 * entries.count + 64 else { return }
+    sequences = MinimumHeap()
+    for (id, entry) in entries where entry.file.isPending { sequences.insert(id, at: entry.file.changeSequence) }
   }
 
   private mutating func countUnreadable(_ standing: Standing, of id: FileID, by step: Int) {

@@ -49,7 +49,7 @@ extension UploadSchedule {
       checkpoint(&file)
     } else if !session.isRecordPlanned {
       file.session?.isRecordPlanned = true
-      deadlines.insert(.checkpoint(file.id), at: due)
+      timers.insert(.checkpoint(file.id), at: due)
     }
   }
 

@@ -1,4 +1,4 @@
-import FileModel
+public import FileModel
 import Lookup
 
 /// What earlier runs knew of the files that lie in the spool.
@@ -23,18 +23,22 @@ public struct Inheritance: Sendable {
   let discarded: [DiscardedSession]
   let atSeconds: Int64
 
-  /// From the catalog and the resume records.
+  /// Files of which the catalog has entries that are read when they are needed: memory may not hold all.
+  let unread: [FileID]
+
+  /// From the catalog and the resume records. `hasDeliveries`: of the entries that are not read some have receipts.
   public init(
-    catalog: [CatalogEntry], records: [ResumeRecord], lacksRecords: Bool = false, isCatalogAnew: Bool = false,
-    discarded: [DiscardedSession] = [], atSeconds: Int64 = 0
+    catalog: [CatalogEntry], unread: [FileID] = [], hasDeliveries: Bool = false, records: [ResumeRecord],
+    lacksRecords: Bool = false, isCatalogAnew: Bool = false, discarded: [DiscardedSession] = [], atSeconds: Int64 = 0
   ) {
+    self.unread = unread
     self.isCatalogAnew = isCatalogAnew
     self.lacksRecords = lacksRecords
     self.discarded = discarded
     self.atSeconds = atSeconds
     entries = LookupTable(catalog.map { ($0.id, $0) })
     self.records = LookupTable(records.map { ($0.fileID, $0) })
-    provesAddress = !records.isEmpty || catalog.contains { $0.receipt != nil }
+    provesAddress = hasDeliveries || !records.isEmpty || catalog.contains { $0.receipt != nil }
     chunkBytesMax = (records.map(\.chunkBytes) + catalog.compactMap { $0.pointer?.chunkBytes }).max() ?? 0
     estimator = records.compactMap(\.estimator).max { $0.sampleCount < $1.sampleCount }
   }

@@ -51,6 +51,13 @@ public enum UploadAction: Hashable, Sendable {
   case showSummary
   /// The file is no longer shown.
   case hide(FileID)
+  /// Make the catalog's entries of these files durable, as they are by then; answer with ``UploadSchedule/unloaded(_:at:)``, and let go of what it
+  /// names.
+  case unload([FileID])
+  /// See what has become of these unloaded files, as if they were come upon; answer each with ``UploadSchedule/loadEnded(_:_:at:)``.
+  case load([FileID])
+  /// Search the spool for the unloaded files that are sought; answer with ``UploadSchedule/soughtInVain(_:at:)``.
+  case seek
   /// Ask what the destination takes; answer with ``UploadSchedule/learn(_:at:)``, if it says so.
   case askForLimits(HTTPRequestID)
   /// For the log.
@@ -59,7 +66,7 @@ public enum UploadAction: Hashable, Sendable {
   /// It may come some milliseconds later: nothing is sent or read for it, and what it says is asked for when it is done.
   var isPatient: Bool {
     switch self {
-    case .record, .showStatus, .showSummary, .report: true
+    case .record, .showStatus, .showSummary, .report, .unload, .load, .seek: true
     default: false
     }
   }
@@ -266,6 +273,8 @@ public enum UploadReport: Hashable, Sendable {
   /// The catalog was lost, or an older copy stands in for it: of so many files that lay in the spool it knows nothing, and so many are
   /// compared with what it says was delivered.
   case forgotten(Int, compared: Int)
+  /// There are more files than memory holds, which is for so many.
+  case beyondMemory(filesMax: Int)
   /// Such a file was removed from the spool, by rule.
   case discarded(FileID, RelativePath, FileStatus.Failure)
   /// A file made no progress for a minute; it connects anew and asks the server.

@@ -9,6 +9,8 @@ extension UploadSchedule {
     _ snapshot: FileSnapshot, after former: FormerPublication? = nil, goingOnWith session: UploadSession? = nil,
     at now: Moment
   ) {
+    let facts = unloaded[snapshot.id]
+    let wasUnloaded = facts?.isMet == true
     var entry = inherited.removeValue(forKey: snapshot.id)
     let known = entry
     if known == nil, former == nil, snapshot.wasFound { foundForgotten = foundForgotten.map { $0 + 1 } }
@@ -18,7 +20,7 @@ extension UploadSchedule {
     }
     var file = FileUpload(
       snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: snapshot.writableOpens > 0,
-      changeSequence: makeChangeSequence())
+      changeSequence: takeSequence(of: snapshot.id))
     if case .spoolUnreadable? = snapshot.interruption { file.isMetUnread = true }
     file.openedAt = entry?.openedAtMilliseconds
     file.closedAt = entry?.closedAtMilliseconds
@@ -36,6 +38,7 @@ extension UploadSchedule {
       file.phase == .elsewhere || !entry.mayBeLeft(in: snapshot)
     {
       file.becomeDelivered(as: entry)
+      file.keptSince = facts?.keptSince
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
       findOther(&file, than: entry)
     } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .elsewhere {
@@ -61,6 +64,12 @@ extension UploadSchedule {
         let known = entry.failureCode.flatMap({ Interruption($0) }), !known.isOfSpool
       {
         file.snapshot.interruption = snapshot.interruption ?? known
+      }
+      // What was closed in this run was changed since, past the mount.
+      if wasUnloaded, snapshot.epoch == 0, snapshot.writableOpens == 0, let entry, entry.state == .pending,
+        !entry.describes(snapshot)
+      {
+        file.snapshot.interruption = snapshot.interruption ?? .changedInSpool
       }
       file.mayBeAtServer =
         snapshot.wasFound && snapshot.interruption == nil && known?.isDelivered != true && file.revision <= 1

@@ -60,7 +60,7 @@ extension UploadSchedule {
       files[id]?.phase = phase
       if case .waiting(let until) = phase {
         // Its time may have come meanwhile, and went by.
-        deadlines.insert(.file(id), at: until)
+        timers.insert(.file(id), at: until)
       } else if phase == .ready, files[id]?.progress.delivered != nil {
         makeReady(id, at: now)
       }

@@ -8,9 +8,9 @@ extension UploadSchedule {
 
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
   func nextChunkToSend(at now: Moment) -> (FileID, Int)? {
-    guard bufferBytesInUse > 0 || abilities.streamsWholeFiles else { return nil }
+    guard buffers.chunkBytesInUse > 0 || abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
-    let hasStream = sessionChunks < streamPlan.streams + requestsAwaited(at: now)
+    let hasStream = requests.chunkCount < link.streams + requestsAwaited(at: now)
     for id in activeMedium + activeLarge where !passedOver.contains(id) {
       guard let entry = files.entry(id), let transfer = entry.file.transfer,
         !transfer.readIndices.isEmpty || entry.file.isStreamed,
@@ -36,7 +36,7 @@ extension UploadSchedule {
     return best.map { ($0.id, $0.index) }
   }
 
-  private func turnTime(of file: FileUpload) -> UInt64 { gate == .open ? file.virtualTime : trialOrder(of: file) }
+  private func turnTime(of file: FileUpload) -> UInt64 { gate.isOpen ? file.virtualTime : trialOrder(of: file) }
 
   /// False when nothing was sent, which the choice should have known.
   mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) -> Bool {
@@ -112,26 +112,19 @@ extension UploadSchedule {
     guard let entry = files.entry(id), let transfer = entry.file.transfer,
       let index = nextPending(of: entry.file, transfer)
     else { return }
-    let read = makeReadID()
     let byteCount = transfer.plan.byteCount(of: index)
     let bufferByteCount = bufferBytes(for: transfer.plan)
     let chunkEpoch = entry.file.growth.map { $0.epoch(of: index) ?? 0 }
     let isForFrame = isSmall && !isForItself && waitsForSharedFrame(entry.file, byteCount: byteCount, at: now)
+    let reading = ReadBuffers.Reading(file: id, index: index, isOfGrowingFile: chunkEpoch != nil)
+    let read = buffers.begin(
+      reading, in: isSmall ? .small(isForFrame: isForFrame) : .chunk(byteCount: bufferByteCount))
     transfer.set(.reading(read), at: index)
-    if isSmall {
-      smallBuffersInUse += 1
-      smallReads.insert(read)
-      if isForFrame { readsForFrame.insert(read) }
-    } else {
-      bufferBytes[read] = bufferByteCount
-      bufferBytesInUse += bufferByteCount
-      // What is sent early costs a file nothing: its turn begins when it is complete.
-      if entry.file.phase == .ready {
-        virtualTime = max(virtualTime, entry.file.virtualTime)
-        files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
-      }
+    // What is sent early costs a file nothing: its turn begins when it is complete.
+    if !isSmall, entry.file.phase == .ready {
+      virtualTime = max(virtualTime, entry.file.virtualTime)
+      files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
     }
-    reads[read] = (id, index, chunkEpoch != nil)
     actions.append(
       .read(
         ReadOrder(
@@ -145,7 +138,7 @@ extension UploadSchedule {
   func compression(of file: FileUpload, at now: Moment) -> ChunkCompression {
     // What is only compared goes nowhere.
     guard file.progress.delivered == nil else { return .none }
-    var compression = compression(of: file, lineBytesPerSecond: lineRate.bytesPerSecond(at: now.monotonic))
+    var compression = compression(of: file, lineBytesPerSecond: link.lineBytesPerSecond(at: now.monotonic))
     compression.isEarly = file.growth != nil
     return compression
   }
@@ -179,18 +172,12 @@ extension UploadSchedule {
   }
 
   mutating func release(_ read: ReadID) {
-    savedBytes.removeValue(forKey: read)
-    readsForFrame.remove(read)
-    if smallReads.remove(read) != nil {
-      smallBuffersInUse -= 1
-    } else {
-      bufferBytesInUse -= bufferBytes.removeValue(forKey: read) ?? 0
-    }
+    buffers.release(read)
     actions.append(.release(read))
   }
 }
 
-extension UploadSchedule.Purpose {
+extension InFlightRequest.Purpose {
   /// The reads whose bytes it carries.
   var reads: [ReadID] {
     switch self {

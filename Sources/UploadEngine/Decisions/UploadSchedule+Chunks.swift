@@ -113,7 +113,7 @@ extension UploadSchedule {
     transfer.retries[index] = retry
     let until = now.monotonic + delay
     transfer.set(delay > .zero ? .resting(until: until) : .pending, at: index)
-    if delay > .zero { deadlines.insert(.chunk(id, index: index), at: until) }
+    if delay > .zero { timers.insert(.chunk(id, index: index), at: until) }
   }
 
   /// A chunk has rested.

@@ -21,7 +21,7 @@ extension UploadSchedule {
 
   private mutating func putOff(_ session: Discarded) {
     discarded.append(session)
-    deadlines.insert(.abort, at: session.due)
+    timers.insert(.abort, at: session.due)
     if discarded.count > Self.discardedMax { discarded.removeFirst() }
   }
 
@@ -97,7 +97,7 @@ extension UploadSchedule {
     for (request, underway) in requests {
       guard case .abort(var session) = underway.purpose, session.session.id == id, !session.isKept else { continue }
       session.isKept = true
-      requests[request]?.purpose = .abort(session)
+      requests.keep(session, of: request)
       actions.append(.cancel(request))
       isKnown = true
     }
@@ -118,7 +118,7 @@ extension UploadSchedule {
   }
 }
 
-extension UploadSchedule.Purpose {
+extension InFlightRequest.Purpose {
   fileprivate var isAbort: Bool {
     if case .abort = self { true } else { false }
   }

@@ -134,14 +134,15 @@ extension UploadSchedule {
     // One whose upload has begun anew by now waits for this alone.
     askForHoles()
     abortDiscarded(at: now)
+    planMemoryLook(at: now)
   }
 
-  private var mayReadAny: Bool { pipeline.mayRead(1, inUse: bufferBytesInUse) }
+  private var mayReadAny: Bool { pipeline.mayRead(1, inUse: buffers.chunkBytesInUse) }
 
   /// There is memory for another chunk of the file.
   private func mayRead(from id: FileID) -> Bool {
     guard let plan = files.entry(id)?.file.transfer?.plan else { return false }
-    return pipeline.mayRead(bufferBytes(for: plan), inUse: bufferBytesInUse)
+    return pipeline.mayRead(bufferBytes(for: plan), inUse: buffers.chunkBytesInUse)
   }
 
   /// How many chunks may be in flight, and how many read ahead of them, as things are now.
@@ -171,11 +172,10 @@ extension UploadSchedule {
 
   /// One more request with bytes may go out now; when the ramp allows it only later, that is seen to.
   mutating func startsNow(at now: Moment) -> Bool {
-    guard let start = streamPlan.nextStart(inFlight: chunkRequests, limit: pipeline.parallelism, at: now.monotonic)
+    guard let start = link.nextStart(limit: pipeline.parallelism, at: now.monotonic)
     else { return false }
     if start <= now.monotonic { return true }
-    if !isRamping { deadlines.insert(.ramp, at: start) }
-    isRamping = true
+    timers.start(.ramp, at: start)
     return false
   }
 
@@ -218,46 +218,41 @@ extension UploadSchedule {
 
   // MARK: - The gate
 
-  /// True when a request may go out now; while the destination is suspect, only one.
+  /// True when a request may go out now; while the destination is suspect, or the way to it, only one.
   func maySend(at now: Moment) -> Bool {
-    switch gate {
-    case .open: true
-    case .closed(let until): until <= now.monotonic
-    case .probing: false
-    }
+    gate.maySend(at: now.monotonic) && !(gate.isOpen && isTryingPath(at: now))
   }
 
   @discardableResult
   mutating func send(
-    _ order: SendOrder, purpose: Purpose, byteCount: Int = 0, opensConnection: Bool = false, at now: Moment
+    _ order: SendOrder, purpose: InFlightRequest.Purpose, byteCount: Int = 0, opensConnection: Bool = false,
+    at now: Moment
   ) -> HTTPRequestID {
     let request = makeRequestID()
     let endpoint = endpoints.choose(at: now.monotonic)
     let publishes = publications(of: order, purpose)
-    requests[request] = Underway(
+    var sent = InFlightRequest(
       purpose: purpose, sentAt: now.monotonic, publishes: publishes, byteCount: byteCount,
-      savedBytes: purpose.reads.reduce(0) { $0 + (savedBytes[$1]?.bytes ?? 0) }, endpoint: endpoint)
-    namesUnderWay.formUnion(publishes.map(\.path))
-    if case .closed = gate { gate = .probing(request) }
+      savedBytes: purpose.reads.reduce(0) { $0 + buffers.saving(of: $1).bytes }, endpoint: endpoint)
+    if case .wholeFiles(let turns) = purpose {
+      sent.carriesSmallFiles = turns.allSatisfy { files.entry($0.id).map { isSmall($0.file) } ?? false }
+      if turns.contains(where: { files.entry($0.id)?.file.isStreamed ?? false }) {
+        // Hours of one request say nothing about the speed between two answers.
+        sent.byteCount = 0
+        sent.streams = purpose.file
+      }
+    }
+    requests.begin(sent, as: request)
+    gate.sent(request)
+    tryPath(with: request, purpose, at: now)
     switch purpose {
     case .chunks(let id, let chunks, _):
-      chunkRequests += 1
-      sessionChunks += 1
       let retries = files[id]?.transfer?.retries
       let attempts = chunks.map { retries?[$0.index]?.attempts ?? 0 }.max() ?? 0
       watch(request, of: id, byteCount, attempts: attempts, at: now)
     case .wholeFiles(let turns):
-      chunkRequests += 1
-      if turns.allSatisfy({ files.entry($0.id).map { isSmall($0.file) } ?? false }) {
-        requests[request]?.carriesSmallFiles = true
-        smallRequests += 1
-      }
       let attempts = turns.map { files.entry($0.id)?.file.attempts ?? 0 }.max() ?? 0
-      if turns.contains(where: { files.entry($0.id)?.file.isStreamed ?? false }) {
-        // Hours of one request say nothing about the speed between two answers.
-        requests[request]?.byteCount = 0
-        requests[request]?.streams = purpose.file
-        streamRequests += 1
+      if sent.streams != nil {
         watchStream(request, of: purpose.file, byteCount, at: now)
       } else {
         // The transport sees a body that stalls, and an answer that does not come.
@@ -267,8 +262,7 @@ extension UploadSchedule {
           answerTime: isOnce ? HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog : .zero,
           at: now)
       }
-    case .openSession, .querySession, .secureSession, .zeros, .commit: controlRequests += 1
-    case .prewarm, .abort: break
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: break
     }
     actions.append(
       .send([

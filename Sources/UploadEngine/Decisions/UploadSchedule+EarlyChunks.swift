@@ -172,7 +172,6 @@ extension UploadSchedule {
 
   /// Looks at all growing files, and again after a while.
   mutating func lookAtGrowth(at now: Moment) {
-    isLookingAtGrowth = false
     for id in earlyFiles {
       guard let growth = files.entry(id)?.file.growth else { continue }
       actions.append(.lookAtGrowth(id, chunkBytes: growth.chunkBytes, anew: false))
@@ -188,7 +187,7 @@ extension UploadSchedule {
       if file.growth != nil { isGrowing = true }
       return false
     }
-    for id in earlyFiles where controlRequests < limits.controlRequests && maySend(at: now) {
+    for id in earlyFiles where requests.controlCount < limits.controlRequests && maySend(at: now) {
       guard let state = files.entry(id)?.file.session?.state, isRested(id, at: now), var file = files[id] else {
         continue
       }
@@ -201,17 +200,16 @@ extension UploadSchedule {
       }
       files[id] = file
     }
-    guard isGrowing, !isLookingAtGrowth else { return }
+    guard isGrowing, !timers.isRunning(.growth) else { return }
     growthPause = hasGrown ? limits.growthInterval : min(growthPause * 2, Self.growthPauseMax)
     growthPause = max(growthPause, limits.growthInterval * max(1, earlyFiles.count / 16))
     hasGrown = false
-    isLookingAtGrowth = true
-    deadlines.insert(.growth, at: now.monotonic + growthPause)
+    timers.start(.growth, at: now.monotonic + growthPause)
   }
 
   /// The next early file to read from; each has its turn.
   mutating func nextEarlyFileToRead(at now: Moment) -> FileID? {
-    guard gate == .open else { return nil }
+    guard gate.isOpen else { return nil }
     let place = earlyFiles.firstIndex { id in
       guard let file = files.entry(id)?.file, file.isEarly, file.session?.isOpen == true, isRested(id, at: now) else {
         return false
@@ -226,7 +224,7 @@ extension UploadSchedule {
 
   /// A chunk of an early file whose bytes are in a buffer.
   func nextEarlyChunkToSend(at now: Moment) -> (FileID, Int)? {
-    guard bufferBytesInUse > 0, sessionChunks < streamPlan.streams + requestsAwaited(at: now) else { return nil }
+    guard buffers.chunkBytesInUse > 0, requests.chunkCount < link.streams + requestsAwaited(at: now) else { return nil }
     for id in earlyFiles where !passedOver.contains(id) {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
         session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), mayGoOut(ofFile: file),

@@ -156,11 +156,11 @@ extension UploadSchedule {
       let until = now.monotonic + delay
       file.phase = .waiting(until: until)
       if delay >= limits.timing.fileWatchdog { watchdog.forget(id) }
-      deadlines.insert(.file(id), at: until)
+      timers.insert(.file(id), at: until)
     } else if file.isEarly || file.phase == .writing {
       let until = now.monotonic + max(delay, policy.baseDelay)
       file.progress.earlyRest = until
-      deadlines.insert(.file(id), at: until)
+      timers.insert(.file(id), at: until)
     }
     files[id] = file
     // While it is written it has no turn that could come again.

@@ -29,7 +29,10 @@ extension UploadSchedule {
     case .scanFailing(let path, let errno): scanFailing(path, errno: errno, at: now)
     case .scanEnded: scanEnded(at: now)
     }
-    if let id = event.file { noteDiskRound(of: id) }
+    if let id = event.file {
+      noteDiskRound(of: id)
+      endRecall(of: id)
+    }
     pump(at: now)
   }
 

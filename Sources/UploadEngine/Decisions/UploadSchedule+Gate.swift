@@ -2,24 +2,10 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Whether the destination is to be had: closed by failures that concern it as a whole, opened again by one request at a time
-/// (spec E8).
+/// What answers and failures say of the destination as a whole (``DestinationGate``), and of files that are refused.
 extension UploadSchedule {
   /// So many different files that are refused in a row, and none that is taken in between, are no matter of the files any more.
   static let refusedFilesMax = 3
-
-  /// What a request that is answered proves, each more than the ones before it. Only what proves as much as the request that
-  /// failed ends the trouble: a server that answers each question may still take no bytes.
-  enum Proof: Int, Comparable {
-    /// There is somebody who answers.
-    case answers
-    /// Uploads can be begun.
-    case begins
-    /// Bytes of files are taken, and published.
-    case takes
-
-    static func < (left: Proof, right: Proof) -> Bool { left.rawValue < right.rawValue }
-  }
 
   /// Until then no session is opened, and after that one, to see.
   struct OpeningRest: Hashable, Sendable {
@@ -76,7 +62,7 @@ extension UploadSchedule {
   /// The probe goes to a file that was not tried in vain, of whatever length: the others may have been refused for what they are. Where
   /// nothing of such a file can go out now, each may have it.
   mutating func probeWithUntried(at now: Moment) {
-    guard gate != .open, maySend(at: now) else { return }
+    guard !gate.isOpen, maySend(at: now) else { return }
     isProbingWithUntried = true
     defer { isProbingWithUntried = false }
     for id in activeLarge {
@@ -121,13 +107,13 @@ extension UploadSchedule {
 
   /// Opens or closes the gate: an answer that is not about the destination as a whole proves that it is there.
   mutating func noteReachability(
-    _ request: HTTPRequestID, _ underway: Underway, _ outcome: StepOutcome, at now: Moment
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment
   ) {
     let purpose = underway.purpose
     answered = Answered(bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero)
     answered.hasSentBytes = purpose.carriesBytes ? underway.hasSentBytes : nil
     guard case .refused(let failure) = outcome else { return proved(purpose.proof, request, at: now) }
-    if gate == .probing(request) {
+    if gate.isProbe(request) {
       for id in purpose.files { probedFiles.insert(id) }
     }
     switch policy.verdict(on: failure.kind, attempts: 0) {
@@ -136,13 +122,13 @@ extension UploadSchedule {
     case .waitOut:
       noteRefusal(request, underway, failure, at: now)
     case .ignore:
-      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+      if gate.isProbe(request) { gate.probeNext(at: now.monotonic) }
     case .pauseFile where failure.kind == .transport(.bodyUnavailable):
-      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+      if gate.isProbe(request) { gate.probeNext(at: now.monotonic) }
     case .retryStep, .pauseFile, .waitForRoom, .startNewSession, .fail:
       if case .transport = failure.kind {
         // No answer, but no proof that nobody is there: the next request is the next probe.
-        if gate == .probing(request) { closeGate(failure, by: .answers, at: now) }
+        if gate.isProbe(request) { closeGate(failure, by: .answers, at: now) }
       } else {
         proved(purpose.proof, request, at: now)
       }
@@ -151,21 +137,21 @@ extension UploadSchedule {
 
   /// A request was refused for now. Where it was for a file, the file may be the reason; several in a row are none.
   private mutating func noteRefusal(
-    _ request: HTTPRequestID, _ underway: Underway, _ failure: StepFailure, at now: Moment
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ failure: StepFailure, at now: Moment
   ) {
     let purpose = underway.purpose
     // That a session cannot be ended now says nothing of what captures need.
-    if case .abort = purpose, gate == .open { return }
+    if case .abort = purpose, gate.isOpen { return }
     if failure.kind != .busy, moves(from: underway.endpoint, after: failure, at: now) {
       answered.hasMoved = true
-      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+      if gate.isProbe(request) { gate.probeNext(at: now.monotonic) }
       return warmForOpenFiles(at: now)
     }
-    if case .openSession(let id) = purpose, gate == .open { return restOpenings(after: id, failure, at: now) }
+    if case .openSession(let id) = purpose, gate.isOpen { return restOpenings(after: id, failure, at: now) }
     for id in purpose.files { refusedFiles.insert(id) }
     refusedProof = max(refusedProof, purpose.proof)
     let isOfFile = !purpose.files.isEmpty && refusedFiles.count < Self.refusedFilesMax
-    if isOfFile, gate == .open { return }
+    if isOfFile, gate.isOpen { return }
     suspectDestination(request, underway.endpoint, failure, by: purpose.proof, at: now)
   }
 
@@ -175,7 +161,7 @@ extension UploadSchedule {
     guard refusedOpenings.count >= Self.refusedFilesMax || openingRest != nil else { return }
     let delay = policy.delay(after: openingRest?.delay, retryAfter: failure.retryAfter, using: &random)
     openingRest = OpeningRest(until: now.monotonic + delay, delay: delay)
-    deadlines.insert(.openSessions, at: now.monotonic + delay)
+    timers.insert(.openSessions, at: now.monotonic + delay)
   }
 
   /// No server has refused to begin several uploads in a row; or its rest is over, and no other one is being begun.
@@ -186,15 +172,16 @@ extension UploadSchedule {
   }
 
   private mutating func suspectDestination(
-    _ request: HTTPRequestID, _ endpoint: EndpointID, _ failure: StepFailure, by proof: Proof, at now: Moment
+    _ request: HTTPRequestID, _ endpoint: EndpointID, _ failure: StepFailure, by proof: DestinationGate.Proof,
+    at now: Moment
   ) {
-    switch gate {
+    switch gate.state {
     case .open:
       guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
       warmForOpenFiles(at: now)
     case .probing(let probe) where probe == request:
       guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
-      gate = .closed(until: now.monotonic)
+      gate.probeNext(at: now.monotonic)
       warmForOpenFiles(at: now)
     case .probing, .closed: break  // an older request that was under way when the gate closed
     }
@@ -208,13 +195,13 @@ extension UploadSchedule {
     guard endpoint == endpoints.current else { return true }
     warmConnections = 0
     warmAnswers = 0
-    streamPlan.connectionsLost()
+    link.connectionsLost()
     return true
   }
 
   /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
   /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
-  private mutating func proved(_ proof: Proof, _ request: HTTPRequestID, at now: Moment) {
+  private mutating func proved(_ proof: DestinationGate.Proof, _ request: HTTPRequestID, at now: Moment) {
     isPathInDoubt = false
     if proof == .begins {
       refusedOpenings = []
@@ -224,56 +211,43 @@ extension UploadSchedule {
       refusedFiles = []
       refusedProof = .answers
     }
-    guard proof < gateProof else {
-      gateProof = .answers
-      gateDelay = nil
-      return openGate(at: now)
-    }
-    guard gate == .probing(request) else { return }
-    if files.counts.ready + files.counts.waiting > 0 { gate = .closed(until: now.monotonic) } else { openGate(at: now) }
+    guard !gate.isProved(by: proof) else { return openGate(at: now) }
+    guard gate.isProbe(request) else { return }
+    if files.counts.ready + files.counts.waiting > 0 { gate.probeNext(at: now.monotonic) } else { openGate(at: now) }
   }
 
   /// What was refused may have been refused for what it is: one that was not tried yet does not wait for as long as these do.
   mutating func probeSooner(at now: Moment) {
-    guard case .closed(let until) = gate, gateFailure?.code == StepFailure.Kind.misdirected.code else { return }
+    guard gate.failure?.code == StepFailure.Kind.misdirected.code else { return }
     let soon = now.monotonic + policy.maxDelay
-    guard soon < until else { return }
-    gate = .closed(until: soon)
-    deadlines.insert(.gate, at: soon)
+    if gate.shorten(to: soon) { timers.insert(.gate, at: soon) }
   }
 
   private mutating func openGate(at now: Moment) {
-    guard gate != .open else { return }
-    gate = .open
-    gateAttempts = 0
-    gateFailure = nil
+    guard gate.open() else { return }
     probedFiles = []
     actions.append(.report(.destinationAvailable))
     for id in openFiles { planSession(id, at: now) }
   }
 
-  private mutating func closeGate(_ failure: StepFailure, by proof: Proof, at now: Moment) {
-    let least = leastPause(isFirst: gateDelay == nil, retryAfter: failure.retryAfter)
+  private mutating func closeGate(_ failure: StepFailure, by proof: DestinationGate.Proof, at now: Moment) {
+    let least = leastPause(isFirst: gate.delay == nil, retryAfter: failure.retryAfter)
     let delay = policy.delay(
-      after: gateDelay, retryAfter: least, mayLeaveCopies: failure.kind == .misdirected, using: &random)
-    gateDelay = delay
-    gateProof = max(gateProof, proof)
-    gateAttempts += 1
-    gate = .closed(until: now.monotonic + delay)
+      after: gate.delay, retryAfter: least, mayLeaveCopies: failure.kind == .misdirected, using: &random)
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
-    if gateFailure?.code != shown.code { actions.append(.report(.destinationUnavailable(shown))) }
-    gateFailure = shown
-    deadlines.insert(.gate, at: now.monotonic + delay)
+    let isNew = gate.close(for: delay, at: now.monotonic, shown, by: proof)
+    if isNew { actions.append(.report(.destinationUnavailable(shown))) }
+    timers.insert(.gate, at: now.monotonic + delay)
     warmConnections = 0
     warmAnswers = 0
-    streamPlan.connectionsLost()
+    link.connectionsLost()
     watchdog.forgetAll()
   }
 }
 
-extension UploadSchedule.Purpose {
+extension InFlightRequest.Purpose {
   /// What an answer to it proves.
-  fileprivate var proof: UploadSchedule.Proof {
+  fileprivate var proof: DestinationGate.Proof {
     switch self {
     case .prewarm, .querySession, .secureSession, .abort: .answers
     case .openSession: .begins

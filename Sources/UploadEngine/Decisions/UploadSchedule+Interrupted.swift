@@ -68,7 +68,7 @@ extension UploadSchedule {
     if interruption == .changedInSpool, file.phase != .interrupted { filesChangedInSpool += 1 }
     if file.phase != .interrupted, interruption.isOfSpool {
       file.diskPatience = now.monotonic + Self.diskPatience
-      deadlines.insert(.disk(id), at: now.monotonic + Self.diskPatience)
+      timers.insert(.disk(id), at: now.monotonic + Self.diskPatience)
     } else if !interruption.isOfSpool {
       file.diskPatience = nil
     }
@@ -115,7 +115,7 @@ extension UploadSchedule {
       return endDiskPatience(of: id, at: now)
     }
     files[id]?.unreadable = FileUpload.Unreadable(since: now.monotonic)
-    deadlines.insert(.disk(id), at: now.monotonic + Self.diskPatience)
+    timers.insert(.disk(id), at: now.monotonic + Self.diskPatience)
   }
 
   /// It can be read, or something else keeps it.

@@ -16,7 +16,7 @@ extension UploadSchedule {
     guard abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
     let due = max(now.monotonic + limits.sessionOpenDelay, files.entry(id)?.file.progress.earlyRest ?? now.monotonic)
     let place = (plannedSessions.lastIndex { $0.due <= due }).map { $0 + 1 } ?? 0
-    if place == 0 { deadlines.insert(.openSessions, at: due) }
+    if place == 0 { timers.insert(.openSessions, at: due) }
     plannedSessions.insert((id, due), at: place)
   }
 
@@ -43,26 +43,26 @@ extension UploadSchedule {
       let isWanted = wantsSessionWhileOpen(id)
       guard due <= now.monotonic || !isWanted else { break }
       // It keeps its place, and those behind it: the end of a request has them looked at again.
-      if isWanted, waitsForControlRequest(id) { break }
+      if isWanted, waitsForControlRequest(id) || isTryingPath(at: now) { break }
       if due <= now.monotonic { openSessionOfOpenFile(id, at: now) }
       next += 1
     }
     plannedSessions.removeFirst(next)
-    if let first = plannedSessions.first, first.due > now.monotonic { deadlines.insert(.openSessions, at: first.due) }
+    if let first = plannedSessions.first, first.due > now.monotonic { timers.insert(.openSessions, at: first.due) }
   }
 
   private func waitsForControlRequest(_ id: FileID) -> Bool {
-    gate == .open && controlRequests >= limits.controlRequests && files.entry(id)?.file.session == nil
+    gate.isOpen && requests.controlCount >= limits.controlRequests && files.entry(id)?.file.session == nil
   }
 
   /// A request has ended for which sessions may have waited.
   mutating func lookAtPlannedSessions(at now: Moment) {
     guard let first = plannedSessions.first, first.due <= now.monotonic else { return }
-    deadlines.insert(.openSessions, at: now.monotonic)
+    timers.insert(.openSessions, at: now.monotonic)
   }
 
   private mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
-    guard gate == .open, wantsSessionWhileOpen(id), var file = files[id] else { return }
+    guard gate.isOpen, wantsSessionWhileOpen(id), var file = files[id] else { return }
     guard file.session == nil else { return beginGrowth(id) }
     // Planned anew when the rest is over, or for its end already: a failure came after this plan.
     guard mayOpenSession(at: now), isRested(id, at: now) else { return }
@@ -74,24 +74,28 @@ extension UploadSchedule {
   /// The first writer warms a connection; as long as there is one, it is kept warm.
   mutating func beginKeepingWarm(at now: Moment) {
     askForLimits(at: now)
-    if !isKeepingWarm {
-      isKeepingWarm = true
+    if !timers.isRunning(.keepWarm) {
       warmConnections = 0
       warmBeginnings = 0
-      deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
+      timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
     }
     warmForOpenFiles(at: now)
     scheduleMeasuring(at: now)
   }
 
   mutating func scheduleMeasuring(at now: Moment) {
-    guard !openFiles.isEmpty, !isMeasuring else { return }
-    isMeasuring = true
-    deadlines.insert(.measure, at: now.monotonic + limits.measureInterval)
+    guard !openFiles.isEmpty else { return }
+    timers.start(.measuring, at: now.monotonic + limits.measureInterval)
+  }
+
+  /// Asks for the sizes of open files. Of those that are followed the growth says it.
+  mutating func measureOpenFiles(at now: Moment) {
+    for id in takeFilesToMeasure() where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
+    scheduleMeasuring(at: now)
   }
 
   /// A part of the open files, where they are many: to ask for each costs as much as a chunk, and most do nothing.
-  mutating func takeFilesToMeasure() -> [FileID] {
+  private mutating func takeFilesToMeasure() -> [FileID] {
     let first = measuredNext < openFiles.count ? measuredNext : 0
     let end = min(openFiles.count, first + Self.filesMeasuredMax)
     measuredNext = end
@@ -101,7 +105,6 @@ extension UploadSchedule {
   mutating func keepWarm(at now: Moment) {
     // While nobody has answered, what could be sent of the files that are held back is not known either.
     guard !openFiles.isEmpty || warmAnswers == 0 && files.counts.held > 0 else {
-      isKeepingWarm = false
       warmConnections = 0
       return
     }
@@ -109,7 +112,7 @@ extension UploadSchedule {
     warmAnswers = 0
     warmBeginnings = 0
     warmForOpenFiles(at: now)
-    deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
+    timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
   }
 
   /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
@@ -117,9 +120,12 @@ extension UploadSchedule {
     let ids = (0..<count).map { _ in makeRequestID() }
     let endpoint = endpoints.choose(at: now.monotonic)
     for request in ids {
-      requests[request] = Underway(purpose: .prewarm, sentAt: now.monotonic, endpoint: endpoint)
+      requests.begin(InFlightRequest(purpose: .prewarm, sentAt: now.monotonic, endpoint: endpoint), as: request)
     }
-    if case .closed = gate, let first = ids.first { gate = .probing(first) }
+    if let first = ids.first {
+      gate.sent(first)
+      tryPath(with: first, .prewarm, at: now)
+    }
     actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm, endpoint: endpoint) }))
   }
 
@@ -137,7 +143,7 @@ extension UploadSchedule {
     guard warmConnections == 0 || warmAnswers > 0 else { return }
     guard wanted > warmConnections, maySend(at: now) else { return }
     // A probe has its own pauses.
-    let isProbe = gate != .open
+    let isProbe = !gate.isOpen
     if warmConnections == 0, !isProbe {
       guard warmBeginnings < Self.warmBeginningsMax else { return }
       warmBeginnings += 1

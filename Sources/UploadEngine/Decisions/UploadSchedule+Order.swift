@@ -29,7 +29,7 @@ extension UploadSchedule {
   }
 
   private func isFree(_ path: RelativePath, for file: FileUpload) -> Bool {
-    guard !namesUnderWay.contains(path) else { return false }
+    guard !requests.isPublishing(path) else { return false }
     return doubts[path]?.allSatisfy { $0.file == file.id && $0.epoch == file.snapshot.epoch } ?? true
   }
 
@@ -43,11 +43,11 @@ extension UploadSchedule {
   func loseNames(of file: inout FileUpload, keeping names: [RelativePath]) {
     file.session?.keeps(names)
     let lost = file.snapshot.names.filter { !names.contains($0) }
-    let former = (file.progress.formerPaths + lost).filter { namesUnderWay.contains($0) || doubts[$0] != nil }
+    let former = (file.progress.formerPaths + lost).filter { requests.isPublishing($0) || doubts[$0] != nil }
     if former != file.progress.formerPaths { file.progress.formerPaths = former }
   }
 
-  func publications(of order: SendOrder, _ purpose: Purpose) -> [Publication] {
+  func publications(of order: SendOrder, _ purpose: InFlightRequest.Purpose) -> [Publication] {
     // Loops and no closures: those would have a copy of the schedule with each request.
     switch order {
     case .commit(let commit):
@@ -87,7 +87,7 @@ extension UploadSchedule {
   }
 
   /// What a request is for is no longer wanted.
-  mutating func endEarly(_ request: HTTPRequestID, _ underway: Underway) {
+  mutating func endEarly(_ request: HTTPRequestID, _ underway: InFlightRequest) {
     guard !underway.publishes.isEmpty else { return actions.append(.cancel(request)) }
     if case .commit = underway.purpose {
       // It is little more than its head: it is out. A receiver lets it wait for chunks that may not come any more.
@@ -99,9 +99,8 @@ extension UploadSchedule {
   }
 
   /// A request that publishes has ended.
-  mutating func noteOrder(of underway: Underway, _ outcome: StepOutcome, at now: Moment) {
+  mutating func noteOrder(of underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment) {
     guard !underway.publishes.isEmpty else { return }
-    namesUnderWay.subtract(underway.publishes.map(\.path))
     guard case .refused(let failure) = outcome, let patience = patience(after: failure.kind, underway) else { return }
     // A later try of the same content says nothing of this one.
     let until = now.monotonic + patience
@@ -111,7 +110,7 @@ extension UploadSchedule {
   }
 
   /// How long something may still come of a request that has ended so; nil when nothing will.
-  private func patience(after kind: StepFailure.Kind, _ underway: Underway) -> Duration? {
+  private func patience(after kind: StepFailure.Kind, _ underway: InFlightRequest) -> Duration? {
     guard abilities.ordersPublications else { return kind.leavesOpenWhatBecameOfIt ? Self.publicationPatience : nil }
     switch kind {
     // Our own kernel may go on sending it for that long.
@@ -132,7 +131,7 @@ extension UploadSchedule {
     var others = doubts[path] ?? []
     others.removeAll { $0.file == doubt.file && $0.epoch == doubt.epoch }
     doubts[path] = others + [doubt]
-    deadlines.insert(.doubt, at: doubt.until)
+    timers.insert(.doubt, at: doubt.until)
   }
 
   /// A file was found that an earlier run may have been sending when it ended. Only its own content goes out before that is over.

@@ -11,13 +11,14 @@ extension UploadSchedule {
     for (request, underway) in requests {
       guard let body = sent[request] else { continue }
       watchdog.sent(body.bytes, after: body.answered, by: request, at: now.monotonic)
+      pathTook(body, of: request, at: now)
       if let id = underway.streams {
         streamed(body.bytes, of: id, request, at: now)
       } else if underway.byteCount > 0, body.bodyBytes > 0 {
         let bytes = max(underway.sentBytes, body.plainBytes(of: underway.byteCount))
         guard bytes != underway.sentBytes else { continue }
-        requests[request]?.sentBytes = bytes
-        flightWindow.arrived(Int(clamping: bytes - min(bytes, underway.sentBytes)), at: now.monotonic)
+        requests.arrived(bytes, of: request)
+        link.arrived(Int(clamping: bytes - min(bytes, underway.sentBytes)), at: now.monotonic)
         // Of several files in one request it is not known whose bytes these are.
         guard let id = underway.purpose.onlyFile else { continue }
         countSent(of: id, at: now)
@@ -124,7 +125,7 @@ extension UploadSchedule {
   var sentBytes: UInt64 { requests.values.reduce(acknowledgedBytes) { $0 + $1.sentBytes } }
 }
 
-extension UploadSchedule.Purpose {
+extension InFlightRequest.Purpose {
   /// The only file whose bytes it carries.
   fileprivate var onlyFile: FileID? {
     switch self {

@@ -10,7 +10,7 @@ extension UploadSchedule {
     guard let request = file.publishing?.request, let underway = requests[request],
       case .commit = underway.purpose
     else { return }
-    requests[request]?.lacksChunks = !(file.transfer?.isOnItsWay ?? false)
+    requests.commit(request, lacksChunks: !(file.transfer?.isOnItsWay ?? false))
     endEarly(request, underway)
   }
 

@@ -95,7 +95,7 @@ extension UploadSchedule {
       spaceIsShortUntil = nil
       return
     }
-    for id in earlyFiles + activeLarge where controlRequests < limits.controlRequests && maySend(at: now) {
+    for id in earlyFiles + activeLarge where requests.controlCount < limits.controlRequests && maySend(at: now) {
       guard let file = files.entry(id)?.file, let transfer = file.transfer, let session = file.session, session.isOpen,
         !session.isSecuring, let identity = session.identity, session.securingRest.map({ $0 <= now.monotonic }) ?? true,
         transfer.releasable.secured.count < Self.securedMin, transfer.hasUnsecured, releases(file)

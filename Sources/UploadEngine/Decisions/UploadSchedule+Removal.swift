@@ -6,6 +6,7 @@ import OrderedCollections
 extension UploadSchedule {
   mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: Moment) {
     openFiles.takeOut(id)
+    restoreUnloaded(id)
     if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
     if let entry = inherited.removeValue(forKey: id) { doubtEarlierRun(entry, at: now) }
     contentsToChange[id] = nil
@@ -47,6 +48,7 @@ extension UploadSchedule {
 
   /// What was delivered stays so, as after an unlink. What was not is said.
   mutating func vanished(_ id: FileID, at now: Moment) {
+    restoreUnloaded(id)
     let file = files[id]
     let isLost = file.map { $0.receipt == nil && $0.phase != .elsewhere && $0.phase != .ignored } ?? false
     // Parts that are at the server alone are known here only; the file may have got another name there.
@@ -75,6 +77,7 @@ extension UploadSchedule {
   }
 
   mutating func evicted(_ id: FileID, at now: Moment) {
+    restoreUnloaded(id)
     guard var file = files[id] else { return }
     unconfirmed[id] = nil
     guard file.phase != .interrupted else { return discarded(id, at: now) }
@@ -111,7 +114,7 @@ extension UploadSchedule {
   /// Keeps a bounded number of files visible that are no longer in the spool.
   mutating func remember(_ id: FileID) {
     history.append(id)
-    while history.count > limits.historyMax {
+    while history.count > min(limits.historyMax, memoryFit.filesMax / 4) {
       let oldest = history.removeFirst()
       guard let file = files[oldest], !file.isLocal else { continue }
       files[oldest] = nil

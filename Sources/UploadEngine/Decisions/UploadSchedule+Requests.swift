@@ -10,8 +10,9 @@ extension UploadSchedule {
     _ read: ReadID, result: ReadOutcome, savedBytes saved: Int = 0, encoding: ChunkEncoding = .lz4, at now: Moment
   ) {
     defer { pump(at: now) }
-    if saved > 0, reads[read] != nil { savedBytes[read] = CompressionSaving(encoding: encoding, bytes: saved) }
-    guard let (id, index, isOfGrowingFile) = reads.removeValue(forKey: read) else { return }
+    let saving = saved > 0 ? CompressionSaving(encoding: encoding, bytes: saved) : .nothing
+    guard let reading = buffers.ended(read, saving: saving) else { return }
+    let (id, index) = (reading.file, reading.index)
     guard let file = files[id], let transfer = file.transfer, transfer.states.indices.contains(index),
       transfer.states[index] == .reading(read)
     else {
@@ -41,7 +42,7 @@ extension UploadSchedule {
       } else if !beginsRowAnew(id, with: index, read: read, at: now) {
         transfer.set(.read(read, digest), at: index)
       }
-    case .changed where isOfGrowingFile:
+    case .changed where reading.isOfGrowingFile:
       release(read)
       transfer.set(file.growth == nil ? .pending : .unsealed, at: index)
       file.growth?.unseal(index, at: now.monotonic)
@@ -81,7 +82,7 @@ extension UploadSchedule {
     defer { pump(at: now) }
     if let sharedFrame { sharedFrames.tried(sharedFrame) }
     guard !noteCredentials(request, outcome, at: now) else { return }
-    guard var underway = requests.removeValue(forKey: request) else { return }
+    guard var underway = requests.end(request) else { return }
     underway.sharedFrame = sharedFrame
     underway.hasSentBytes = hasSentBytes
     let purpose = underway.purpose
@@ -89,10 +90,12 @@ extension UploadSchedule {
     noteOrder(of: underway, outcome, at: now)
     learn(offers, at: now)
     learnEncodings(from: outcome)
-    settleBudget(of: underway, at: now)
+    if purpose.isControl || request == pathTrial { lookAtPlannedSessions(at: now) }
     switch purpose {
     case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
-    case .prewarm, .openSession, .querySession: noteAnswerTime(underway, outcome, at: now)
+    case .prewarm, .openSession, .querySession:
+      if case .refused = outcome { break }
+      link.answered(after: now.monotonic - underway.sentAt)
     case .secureSession, .zeros, .commit, .abort: break
     }
     let sign = signOfHealth(in: outcome)
@@ -102,7 +105,7 @@ extension UploadSchedule {
     case .prewarm:
       guard case .warmed = outcome else { break }
       warmAnswers += 1
-      streamPlan.warmed(warmAnswers, at: now.monotonic)
+      link.warmed(warmAnswers, at: now.monotonic)
       if warmAnswers == 1 { warmForOpenFiles(at: now) }
     case .abort(let session):
       abortEnded(session, outcome, at: now)
@@ -113,7 +116,7 @@ extension UploadSchedule {
     case .secureSession(let id, let session):
       secureEnded(id, session, outcome, at: now)
     case .chunks(let id, let chunks, let session):
-      let savings = chunks.map { savedBytes[$0.read] ?? .nothing }
+      let savings = chunks.map { buffers.saving(of: $0.read) }
       for chunk in chunks { release(chunk.read) }
       noteWarmth(id, connection)
       guard !stragglerEnded(id, request, underway, outcome) else { break }
@@ -199,7 +202,7 @@ extension UploadSchedule {
     guard files.counts.finishing > 0 || !revisions.isEmpty || recordFailure?.isLasting == true else {
       return recordFailure = nil
     }
-    if recordFailure == nil { deadlines.insert(.record, at: now.monotonic + Self.recordPatience) }
+    if recordFailure == nil { timers.insert(.record, at: now.monotonic + Self.recordPatience) }
     let delivered = FileStatus.Failure(
       code: FileUpload.notRecordedCode,
       message:
@@ -254,24 +257,6 @@ extension UploadSchedule {
     if !publishFurther(id, at: now) { dropDeliveredParts(id) }
   }
 
-  // MARK: - Budgets
-
-  private mutating func settleBudget(of underway: Underway, at now: Moment) {
-    switch underway.purpose {
-    case .chunks:
-      chunkRequests -= 1
-      sessionChunks -= 1
-    case .wholeFiles:
-      chunkRequests -= 1
-      if underway.carriesSmallFiles { smallRequests -= 1 }
-      if underway.streams != nil { streamRequests -= 1 }
-    case .openSession, .querySession, .secureSession, .zeros, .commit:
-      controlRequests -= 1
-      lookAtPlannedSessions(at: now)
-    case .prewarm, .abort: break
-    }
-  }
-
   /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
   private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment) {
     guard case .refused(let failure) = outcome else {
@@ -323,7 +308,7 @@ extension StepOutcome {
   }
 }
 
-extension UploadSchedule.Purpose {
+extension InFlightRequest.Purpose {
   /// The file that the request was sent for; nil when it was for several, or none.
   var file: FileID? {
     switch self {
@@ -337,7 +322,7 @@ extension UploadSchedule.Purpose {
   }
 }
 
-extension UploadSchedule.Purpose {
+extension InFlightRequest.Purpose {
   /// It is about the file, perhaps beside others.
   func concerns(_ id: FileID) -> Bool {
     if case .wholeFiles(let turns) = self { turns.contains { $0.id == id } } else { file == id }

@@ -19,8 +19,6 @@ extension UploadSchedule {
   /// After a run that failed as a whole chunks go one by one for so long, and twice as long after each further one.
   private static let runRestMin: Duration = .seconds(30)
   private static let runRestMax: Duration = .seconds(3600)
-  /// Servers that take longer over an answer are slow themselves, whatever the line is.
-  private static let answerTimeMax = 2.0
   /// Of a longer file the list of what the server holds costs more than what a broken run may have brought there.
   private static let askedChunksMax = 20_000
 
@@ -35,65 +33,26 @@ extension UploadSchedule {
 
   // MARK: - The line
 
-  private func windowBytes(at now: Moment) -> Int {
-    flightWindow.bytes(bytesPerSecond: estimate.bytesPerSecond, at: now.monotonic)
-  }
-
-  /// One more request with bytes of a larger file may go out: there is one for each shortest chunk that the line has room for. Two always
-  /// may, and four where the line is not among the slowest: while one waits for its answer the others fill the line.
-  ///
-  /// The bytes of the requests are not counted: most of them wait in the requests, and take nothing of the line. It is the streams that fill a
-  /// queue on the way and share what comes through, and each of them may lose a chunk.
+  /// One more request with bytes of a larger file may go out.
   func hasRoomOnLine(at now: Moment) -> Bool {
-    guard limits.followsLine, chunkRequests >= streamsLeast else { return true }
-    return chunkRequests < windowBytes(at: now) / limits.streamBytesLeast + requestsAwaited(at: now)
+    !limits.followsLine || link.hasRoom(beside: requestsAwaited(at: now), at: now.monotonic)
   }
 
-  /// One stream may be broken, and waits for its answers: on a line that is not among the slowest two of them leave it empty now and then.
-  private var streamsLeast: Int {
-    let megabits = (estimate.bytesPerSecond ?? 0) * 8 / 1_000_000
-    return megabits < UploadConstants.fewStreamsMegabitsPerSecond
-      ? StreamPlan.streamsMin : UploadConstants.slowTierChunks
-  }
-
-  /// So many of the requests under way have nothing to send, and wait for their answers: on a long line others go out beside them. Twice as many
-  /// as do on average: several begin together, and end so.
+  /// So many of the requests under way have nothing to send, and wait for their answers: others go out beside them.
   func requestsAwaited(at now: Moment) -> Int {
-    guard limits.followsLine, abilities.takesRuns, let bytesPerSecond = estimate.bytesPerSecond, let answerTime else {
-      return 0
-    }
-    let waitingBytes = 2 * bytesPerSecond * answerTime.seconds
-    let requestBytes = max(limits.streamBytesLeast, streamBytes(of: windowBytes(at: now), streamPlan.streams))
-    return Int(min(waitingBytes / Double(requestBytes), Double(limits.parallelChunks)).rounded())
-  }
-
-  /// What one of so many streams carries in a second or two, and while it would wait for its answer otherwise: on a long line requests are longer.
-  private func streamBytes(of windowBytes: Int, _ streams: Int) -> Int {
-    let share = Double(windowBytes) / Double(2 * max(1, streams))
-    return Int(share * (1 + min(answerTime?.seconds ?? 0, Self.answerTimeMax)))
-  }
-
-  /// An answer to a request without a body has come: the fastest tell how long the way there and back is.
-  mutating func noteAnswerTime(_ underway: Underway, _ outcome: StepOutcome, at now: Moment) {
-    if case .refused = outcome { return }
-    let time = now.monotonic - underway.sentAt
-    answerTime = min(answerTime ?? time, time)
+    limits.followsLine && abilities.takesRuns ? link.requestsAwaited(at: now.monotonic) : 0
   }
 
   /// What the line carries in two seconds: a file of so many bytes goes in one request, of which a break takes all.
   var lineBytes: Int {
     guard limits.followsLine, abilities.takesRuns, runs != .none else { return .max }
-    guard let bytesPerSecond = estimate.bytesPerSecond else { return UploadConstants.runChunkBytesMax }
-    return max(limits.streamBytesLeast, Int(min(2 * bytesPerSecond, 1e12)))
+    return link.twoSecondsBytes ?? UploadConstants.runChunkBytesMax
   }
 
-  /// The most that one request carries of several small files: all that may be under way take two seconds of the line together. A
-  /// request that breaks off takes all of its files with it. What the line has just shown counts before an estimate, to which such short
-  /// requests add nothing.
+  /// The most that one request carries of several small files.
   func bundleBytes(at now: Moment) -> Int {
     guard limits.followsLine else { return .max }
-    let bytes = flightWindow.shown(at: now.monotonic) ?? windowBytes(at: now) / 2
-    return max(limits.smallFileBytes, bytes / max(1, limits.parallelSmallRequests))
+    return max(limits.smallFileBytes, link.bundleBytes(ofEachOf: limits.parallelSmallRequests, at: now.monotonic))
   }
 
   // MARK: - Chunks
@@ -102,7 +61,7 @@ extension UploadSchedule {
   /// tag and a record. Nil is a size that is not known yet.
   func runChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
     let (least, most) = (UploadConstants.chunkBytesMin, UploadConstants.runChunkBytesMax)
-    switch streamPlan.tier {
+    switch link.tier {
     case .fast, .ultrafast: return most
     case .slow where sizeBytes == nil, .unknown where sizeBytes == nil: return least
     case .slow, .normal, .unknown:
@@ -113,7 +72,7 @@ extension UploadSchedule {
 
   /// The chunks that go out together with this one of the same file.
   func run(from first: Int, of file: FileUpload, at now: Moment) -> [Int] {
-    guard abilities.takesRuns, case .upTo(let most) = runs, gate == .open, !file.progress.setbacks.areRepeated,
+    guard abilities.takesRuns, case .upTo(let most) = runs, gate.isOpen, !file.progress.setbacks.areRepeated,
       runFailures.restsUntil.map({ $0 <= now.monotonic }) ?? true,
       let transfer = file.transfer, transfer.retries[first] == nil
     else { return [first] }
@@ -134,19 +93,15 @@ extension UploadSchedule {
   }
 
   /// How long a request is: what its stream carries in about two seconds. At the file's end half of its share of what is left: streams are not
-  /// equally fast, and none is to have much to do when the others have nothing left. On a line of which nothing is known yet each one is
-  /// longer than the one that begins before it, so that they do not all wait for their answers at the same time.
+  /// equally fast, and none is to have much to do when the others have nothing left.
   private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: Moment) -> Int {
-    let streams = max(1, min(streamPlan.streams, pipeline.parallelism))
-    var bytes = min(limits.bufferBytes, streamPlan.tier.chunkBytes, requestBytesMax ?? .max)
+    let streams = max(1, min(link.streams, pipeline.parallelism))
+    let chunkBytes = transfer.plan.chunkBytes
+    var bytes = min(limits.bufferBytes, link.tier.chunkBytes, requestBytesMax ?? .max)
     if limits.followsLine {
-      let window = windowBytes(at: now)
-      let few = max(window / 4, (1 + chunkRequests) * transfer.plan.chunkBytes)
-      let first = estimate.bytesPerSecond == nil ? min(UploadConstants.slowTierChunkBytes, few) : 0
-      bytes = min(bytes, max(streamBytes(of: window, streams), first))
+      bytes = min(bytes, link.requestBytes(ofEachOf: streams, chunkBytes: chunkBytes, at: now.monotonic))
     }
     guard file.phase == .ready else { return bytes }
-    let chunkBytes = transfer.plan.chunkBytes
     let left = transfer.states.count - transfer.doneCount - transfer.sendingCount
     return min(bytes, (left / (2 * streams) + 1).multipliedReportingOverflow(by: chunkBytes).partialValue)
   }

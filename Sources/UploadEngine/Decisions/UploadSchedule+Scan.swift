@@ -16,7 +16,7 @@ extension UploadSchedule {
   }
 
   mutating func scanFailing(_ path: RelativePath, _ failure: FileStatus.Failure, at now: Moment) {
-    if scanFailure == nil { deadlines.insert(.scan, at: now.monotonic + Self.scanPatience) }
+    if scanFailure == nil { timers.insert(.scan, at: now.monotonic + Self.scanPatience) }
     if scanFailure?.failure.message != failure.message { actions.append(.report(.scanFailing(path, failure))) }
     actions.append(.showSummary)
     scanFailure = ScanFailure(path: path, failure: failure, isLasting: scanFailure?.isLasting ?? false)
@@ -27,6 +27,7 @@ extension UploadSchedule {
 
   mutating func scanEnded(at now: Moment) {
     isScanned = true
+    endUnmet()
     scanFailure = nil
     goneUnfound = []
     actions.append(.showSummary)
@@ -36,42 +37,55 @@ extension UploadSchedule {
     if files.counts.unproven > 0 { actions.append(.report(.unproven(files.counts.unproven))) }
     var kept: LookupTable<FileID, CatalogEntry> = [:]
     // In an order, so that a run can be played again.
-    let missed = inherited.sorted().filter { files[$0.key] == nil }
-    let taken = missed.contains { $0.value.state == .complete } ? namesThatAreTaken() : []
-    for (id, entry) in missed {
+    let missed = inherited.sorted().filter { files[$0.key] == nil && unloaded[$0.key] == nil }.map(\.value)
+    endMissed(missed)
+    for entry in missed where isPutOff(entry) { kept[entry.id] = entry }
+    for (id, _) in inheritedRecords.sorted() {
+      // Without the file, or what the catalog knew of it, the server may hold what is nowhere else.
+      guard files[id] != nil || inherited[id] != nil && kept[id] == nil else { continue }
+      endRecord(of: id, at: now)
+    }
+    // Of one that memory does not hold an event may be about to come.
+    for (id, entry) in inherited.sorted() where unloaded[id] != nil { kept[id] = entry }
+    inherited = kept
+    endInherited(at: now)
+  }
+
+  /// Nothing goes on with what an earlier run has recorded of an upload.
+  mutating func endRecord(of id: FileID, at now: Moment) {
+    guard let record = inheritedRecords.removeValue(forKey: id), files[id]?.session?.id != record.sessionID
+    else { return }
+    // Of a file that is gone: nothing else ends it. That of a delivered one is published.
+    if files[id]?.receipt == nil {
+      discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
+    }
+    actions.append(.removeResume(id))
+  }
+
+  /// What the catalog says of files that are not in the spool.
+  mutating func endMissed(_ missed: [CatalogEntry]) {
+    let taken = missed.contains { $0.state == .complete } ? namesThatAreTaken() : []
+    for entry in missed {
       switch entry.state {
       case .complete where taken.contains(entry.path):
         // Another capture was moved over it, and the mount died before the catalog knew.
-        actions.append(.forget(id))
+        actions.append(.forget(entry.id))
       case .complete, .evicted:
         // Removed by hand while nothing was mounted, or evicted: what was delivered stays visible.
         adoptHistory(entry)
-        if entry.state == .complete { actions.append(.forgetNames(id)) }
+        if entry.state == .complete { actions.append(.forgetNames(entry.id)) }
       case .pending, .failed:
-        if mayHavePartsElsewhere(entry) {
-          kept[id] = entry
-          actions.append(.report(.missingFromSpool(id, entry.path)))
-          continue
-        }
-        actions.append(.report(.missingFromSpool(id, entry.path)))
-        actions.append(.forget(id))
+        actions.append(.report(.missingFromSpool(entry.id, entry.path)))
+        if !isPutOff(entry) { actions.append(.forget(entry.id)) }
       case .removed:
-        actions.append(.forget(id))
+        actions.append(.forget(entry.id))
       }
     }
-    for (id, record) in inheritedRecords.sorted() {
-      // Without the file, or what the catalog knew of it, the server may hold what is nowhere else.
-      guard files[id] != nil || inherited[id] != nil && kept[id] == nil else { continue }
-      inheritedRecords[id] = nil
-      guard files[id]?.session?.id != record.sessionID else { continue }
-      // Of a file that is gone: nothing else ends it. That of a delivered one is published.
-      if files[id]?.receipt == nil {
-        discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
-      }
-      actions.append(.removeResume(id))
-    }
-    inherited = kept
-    endInherited(at: now)
+  }
+
+  /// What is known of the missing file is kept: it may come back, and be nowhere else as a whole.
+  func isPutOff(_ entry: CatalogEntry) -> Bool {
+    [.pending, .failed].contains(entry.state) && mayHavePartsElsewhere(entry)
   }
 
   /// The names under which files lie in the spool.
@@ -93,14 +107,21 @@ extension UploadSchedule {
       inode: entry.inode, names: [], writableOpens: 0, mutationsInFlight: 0)
     var file = FileUpload(snapshot: snapshot, phase: .complete, isOpen: false, changeSequence: 0)
     file.path = entry.path
-    file.revision = entry.revision
-    file.receipt = entry.receipt
-    file.completedAt = entry.completedAtMilliseconds
-    file.openedAt = entry.openedAtMilliseconds
-    file.closedAt = entry.closedAtMilliseconds
+    file.takePast(from: entry)
     file.isLocal = false
     files[entry.id] = file
     actions.append(.showNames(entry.id))
     remember(entry.id)
+  }
+}
+
+extension FileUpload {
+  /// What the catalog says of the file's past, where the file itself is not there to be looked at.
+  mutating func takePast(from entry: CatalogEntry) {
+    revision = entry.revision
+    receipt = entry.receipt
+    completedAt = entry.completedAtMilliseconds
+    openedAt = entry.openedAtMilliseconds
+    closedAt = entry.closedAtMilliseconds
   }
 }

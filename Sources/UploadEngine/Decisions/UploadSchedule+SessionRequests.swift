@@ -56,8 +56,8 @@ extension UploadSchedule {
   private func wantedChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
     guard limits.adaptsChunkBytes else { return limits.chunkBytes }
     if abilities.takesRuns, runs != .none { return runChunkBytes(forFileOf: sizeBytes) }
-    return streamPlan.tier.chunkBytes(
-      forFileOf: sizeBytes, streams: min(pipeline.parallelism, streamPlan.streams), bufferBytes: limits.bufferBytes)
+    return link.tier.chunkBytes(
+      forFileOf: sizeBytes, streams: min(pipeline.parallelism, link.streams), bufferBytes: limits.bufferBytes)
   }
 
   /// Ends the session at the server. One that is still being opened is ended when the answer comes. One that holds what nobody
@@ -77,7 +77,7 @@ extension UploadSchedule {
   }
 
   mutating func sendControl(_ id: FileID, at now: Moment) {
-    guard controlRequests < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
+    guard requests.controlCount < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
       entry.file.phase == .ready, !entry.file.isWholeFile, let state = entry.file.session?.state,
       wantsRequest(entry.file, state), mayProbe(with: entry.file)
     else { return }
@@ -187,7 +187,7 @@ extension UploadSchedule {
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: epoch, nonce: file.session?.nonce ?? [],
       isOnce: abilities.publishesOnce == .everything)
-    deadlines.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
+    timers.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     return true
   }
 
@@ -199,7 +199,7 @@ extension UploadSchedule {
     else { return }
     // A commit that travels with the last chunks waits for them. Of one that has failed, or rests, meanwhile that is to be said.
     guard file.phase == .ready || file.phase == .writing, file.transfer?.isDone != false else {
-      return deadlines.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
+      return timers.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     }
     let time = now.monotonic - underway.sentAt
     files[id]?.lastFailure = FileStatus.Failure(
@@ -208,7 +208,7 @@ extension UploadSchedule {
         + "is waited for.", at: now)
     actions.append(.report(.publishing(id, path, for: time)))
     actions.append(.showStatus(id))
-    deadlines.insert(.publication(request), at: now.monotonic + time + time)
+    timers.insert(.publication(request), at: now.monotonic + time + time)
   }
 
   private static let publicationPatience = UploadConstants.requestIdleTimeout

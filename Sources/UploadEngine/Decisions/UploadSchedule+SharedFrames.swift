@@ -48,7 +48,7 @@ extension UploadSchedule {
 
   /// A file is read as it is, because it will be compressed with others: there are some, and the next request is a try.
   func waitsForSharedFrame(_ file: FileUpload, byteCount: Int, at now: Moment) -> Bool {
-    let hasCompany = smallBuffersInUse > 0 || smallRequests > 0
+    let hasCompany = buffers.smallInUse > 0 || requests.smallCount > 0
     return byteCount <= UploadConstants.sharedFrameFileBytes && filesPerRequest > 1 && hasCompany && !file.goesAlone
       && sharedFrames.isDue && mayShareFrame(file, at: now)
   }
@@ -63,7 +63,7 @@ extension UploadSchedule {
   /// A file was read as it is for a frame, and there is none: it is read once more, to be compressed for itself. A trial is not held up
   /// for that. False when it goes as it is.
   private mutating func readForItself(_ turn: WholeFileTurn, at now: Moment) -> Bool {
-    guard gate == .open, !memory.readsPlainly, let read = turn.read, readsForFrame.contains(read),
+    guard gate.isOpen, !memory.readsPlainly, let read = turn.read, buffers.isForFrame(read),
       let entry = files.entry(turn.id), let transfer = entry.file.transfer,
       transfer.plan.byteCount(of: 0) >= ChunkCompressor.chunkBytesMin, compression(of: entry.file, at: now).isPossible
     else { return false }
@@ -75,14 +75,14 @@ extension UploadSchedule {
 
   private func mayShareFrame(_ file: FileUpload, at now: Moment) -> Bool {
     guard sharedFrames.isOffered, abilities.takesSharedFrames, !memory.readsPlainly, isSmall(file) else { return false }
-    let line = lineRate.bytesPerSecond(at: now.monotonic) ?? lineOfShortRequests(at: now)
+    let line = link.lineBytesPerSecond(at: now.monotonic) ?? lineOfShortRequests(at: now)
     return compression(of: file, lineBytesPerSecond: line).zstd
   }
 
   /// What the line has shown while it was never idle, where that is little: more may be all that the machines at its ends can do with small
   /// files, of which short requests say more than of the line.
   private func lineOfShortRequests(at now: Moment) -> Double? {
-    guard let shown = flightWindow.bytesPerSecond(at: now.monotonic) else { return nil }
+    guard let shown = link.shownBytesPerSecond(at: now.monotonic) else { return nil }
     switch SpeedTier(bytesPerSecond: shown) {
     case .slow, .normal: return shown
     case .fast, .ultrafast, .unknown: return nil

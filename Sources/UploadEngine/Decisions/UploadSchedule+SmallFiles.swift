@@ -29,7 +29,7 @@ extension UploadSchedule {
   /// Reads those that wait, as far as there are buffers. One that somebody has opened again is passed over: it comes back
   /// when it has settled.
   mutating func readSmallFiles(at now: Moment) {
-    while smallBuffersInUse < smallBuffers, let id = smallQueue.popFirst() {
+    while buffers.smallInUse < smallBuffers, let id = smallQueue.popFirst() {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen else { continue }
       let transfer = file.transfer ?? FileUpload.wholeTransfer(of: file.snapshot.sizeBytes)
       guard transfer.states.isEmpty || transfer.nextPending() != nil else { continue }
@@ -44,9 +44,9 @@ extension UploadSchedule {
   /// Sends those whose bytes are there.
   mutating func sendSmallFiles(at now: Moment) {
     if smallReady.isEmpty { smallReadySince = nil } else { smallReadySince = smallReadySince ?? now.monotonic }
-    if gate != .open, maySend(at: now) { orderForATrial() }
+    if !gate.isOpen, maySend(at: now) { orderForATrial() }
     while !smallReady.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
-      let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1, at: now)
+      let turns = takeSmallFiles(countMax: gate.isOpen ? filesPerRequest : 1, at: now)
       // Those that are passed over for now have their turn right after that.
       if !turns.isEmpty || !isProbingWithUntried { smallReadySince = smallReady.isEmpty ? nil : now.monotonic }
       let sharesFrame = shareFrame(turns, at: now)
@@ -69,14 +69,13 @@ extension UploadSchedule {
   /// there are, they leave most requests to larger files.
   private mutating func haveGathered(at now: Moment) -> Bool {
     let hasLargerOnes = !activeMedium.isEmpty || !activeLarge.isEmpty
-    guard filesPerRequest > 1 else { return !hasLargerOnes || smallRequests < limits.parallelSmallRequests }
-    if smallRequests == 0 { return true }
-    guard smallRequests < limits.parallelSmallRequests, let smallReadySince else { return false }
+    guard filesPerRequest > 1 else { return !hasLargerOnes || requests.smallCount < limits.parallelSmallRequests }
+    if requests.smallCount == 0 { return true }
+    guard requests.smallCount < limits.parallelSmallRequests, let smallReadySince else { return false }
     if smallReady.count >= min(filesPerRequest, UploadConstants.bundleFilesWanted) { return true }
     let due = smallReadySince + UploadConstants.bundlePatience
     if due <= now.monotonic { return true }
-    if !isGathering { deadlines.insert(.gathered, at: due) }
-    isGathering = true
+    timers.start(.gathering, at: due)
     return false
   }
 
@@ -88,7 +87,7 @@ extension UploadSchedule {
     var rest: [FileID] = []
     var byteCount: UInt64 = 0
     let bytesMax = UInt64(
-      min(UploadConstants.bundleBytesMax, streamPlan.tier.chunkBytes, requestBytesMax ?? .max, bundleBytes(at: now)))
+      min(UploadConstants.bundleBytesMax, link.tier.chunkBytes, requestBytesMax ?? .max, bundleBytes(at: now)))
     var isFull = false
     for id in smallReady {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), let transfer = file.transfer else {
@@ -210,7 +209,7 @@ extension UploadSchedule {
   /// How a file has travelled, should it turn out to be delivered.
   private mutating func noteSaving(of turn: WholeFileTurn, _ read: ReadID, in frame: SharedFrame?) {
     guard let file = files.entry(turn.id)?.file else { return }
-    let saving = (savedBytes[read] ?? .nothing).joined(by: frame, ofBytes: Int(clamping: file.snapshot.sizeBytes))
+    let saving = buffers.saving(of: read).joined(by: frame, ofBytes: Int(clamping: file.snapshot.sizeBytes))
     // An earlier try may have gone in another way.
     guard saving.bytes > 0 || file.progress.encoding != nil else { return }
     files.update(turn.id) {

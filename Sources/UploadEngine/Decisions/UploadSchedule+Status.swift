@@ -55,15 +55,15 @@ extension UploadSchedule {
     let counts = files.counts
     let working = (activeMedium + activeLarge).compactMap { files.entry($0)?.file }.filter { $0.phase == .ready }
     let workingCount = working.count + counts.smallAtWork
-    let isPaused = gateFailure != nil
+    let isPaused = gate.failure != nil
     summary.filesByState = [
       .writing: counts.writing, .held: counts.held, .ignored: counts.ignored, .interrupted: counts.interrupted,
-      .complete: counts.complete,
+      .complete: counts.complete + unloaded.deliveredCount,
       .failed: counts.failed,
       .cancelled: counts.cancelled,
-      .queued: isPaused ? 0 : counts.ready - workingCount,
+      .queued: isPaused ? 0 : counts.ready - workingCount + unloaded.pendingCount,
       .uploading: (isPaused ? 0 : workingCount) + counts.finishing,
-      .waiting: counts.waiting + (isPaused ? counts.ready : 0),
+      .waiting: counts.waiting + (isPaused ? counts.ready + unloaded.pendingCount : 0),
     ]
     let leaving = filesBeingDiscarded()
     summary.undeliveredCount = files.failed.count - leaving.count
@@ -71,8 +71,9 @@ extension UploadSchedule {
     summary.failedPaths = failed.prefix(100).compactMap { files[$0]?.path }.sorted()
     let early = earlyFiles.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
     let acknowledged = (working.filter(\.isPending) + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
-    summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged)
-    summary.oldestPendingSequence = files.oldestPendingSequence()
+    summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged) + unloaded.pendingBytes
+    summary.unloadedFiles = unloaded.count
+    summary.oldestPendingSequence = [files.oldestPendingSequence(), unloaded.oldestSequence()].compactMap { $0 }.min()
     summary.acknowledgedBytes = acknowledgedBytes
     summary.sentBytes = sentBytes
     summary.retriedChunks = retriedChunks
@@ -82,7 +83,7 @@ extension UploadSchedule {
     summary.filesChangedInSpool = filesChangedInSpool
     summary.unprovenCount = counts.unproven
     summary.bytesPerSecond = rate.rate(at: now.monotonic)
-    summary.requestsInFlight = chunkRequests
+    summary.requestsInFlight = link.inFlight
     summary.changeSequence = changeSequence
     summary.isScanned = isScanned
     if let scanFailure {
@@ -91,11 +92,11 @@ extension UploadSchedule {
       summary.failedPaths.insert(scanFailure.path == .root ? RelativePath(".") : scanFailure.path, at: 0)
     }
     summary.isDraining = isDraining
-    summary.lastFailure = scanFailure?.failure ?? recordFailure?.failure ?? gateFailure ?? credentialFailure
+    summary.lastFailure = scanFailure?.failure ?? recordFailure?.failure ?? gate.failure ?? credentialFailure
     summary.nextAttemptMilliseconds = gateReopens(at: now)
     if let waiting = files.firstWaiting() {
       summary.fileFailure = waiting.file.lastFailure
-      summary.fileAttemptMilliseconds = now.wallMilliseconds(at: max(waiting.until, gateTime ?? waiting.until))
+      summary.fileAttemptMilliseconds = now.wallMilliseconds(at: max(waiting.until, gate.closedUntil ?? waiting.until))
     }
     summary.endpoints = (0..<endpoints.count).map { index in
       let id = EndpointID(index)
@@ -105,7 +106,10 @@ extension UploadSchedule {
   }
 
   /// Nothing is left that will be delivered without help.
-  public var isIdle: Bool { (isScanned || scanFailure?.isLasting == true) && files.counts.pending == 0 }
+  public var isIdle: Bool {
+    (isScanned || scanFailure?.isLasting == true) && files.counts.pending == 0
+      && unloaded.pendingCount <= memoryFit.lasting.count
+  }
 
   /// What the catalog is to hold of a file; nil when it is to hold nothing.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
@@ -192,6 +196,7 @@ extension UploadSchedule {
   /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.
   public func deliveryOutcome(of id: FileID) -> (epoch: UInt64, outcome: DeliveryOutcome)? {
     guard let file = files.entry(id)?.file else {
+      if let known = unloaded[id], known.isMet { return known.isPending ? nil : (.max, .delivered) }
       // The file is unknown and will not be delivered; where there are other destinations, it may have been for them.
       if isScanned { return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered) }
       // The search of the spool may still come to it.
@@ -216,7 +221,7 @@ extension UploadSchedule {
   /// What is to be known after a restart of an upload that is under way; only what has changed since `mark`, where that is
   /// enough.
   public func resumeSnapshot(of id: FileID, since mark: ResumeSnapshot.Mark?) -> ResumeSnapshot? {
-    files[id]?.resumeSnapshot(since: mark, estimator: estimate.state.sampleCount > 0 ? estimate.state : nil)
+    files[id]?.resumeSnapshot(since: mark, estimator: link.measured)
   }
 
   /// The names under which a file is shown: those that it has, or the last that it had.
@@ -236,7 +241,7 @@ extension UploadSchedule {
 
   /// Delivered files whose local copy may go, oldest delivery first, at most `countMax`.
   public mutating func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
-    files.oldestDelivered(countMax: countMax).map { EvictionCandidate($0.snapshot) }
+    files.oldestDelivered(countMax: countMax)
   }
 
   /// Whether the local copy of a file may go as far as this destination is concerned: it has this content, or is not to get it.
@@ -264,19 +269,26 @@ extension UploadSchedule {
     }
   }
 
-  /// Delivered files whose local copy has been kept long enough; at most so many at once.
-  public mutating func expired(at now: Moment, countMax: Int = 256) -> [EvictionCandidate] {
-    guard let keep = limits.keepDelivered else { return [] }
-    let before = steadyClock.milliseconds(at: now) &- keep.wholeNanoseconds / 1_000_000
-    return files.oldestDelivered(countMax: countMax, by: before)
-      .map { EvictionCandidate($0.snapshot) }
+  /// Delivered files whose local copy has been kept long enough, oldest delivery first, at most `countMax`.
+  public mutating func expired(at now: Moment, countMax: Int) -> [EvictionCandidate] {
+    expiry(at: now).map { files.oldestDelivered(countMax: countMax, by: $0) } ?? []
+  }
+
+  /// Of those that memory does not hold some may have been kept as long.
+  public mutating func wantExpired(at now: Moment) {
+    if let time = expiry(at: now) { wantDelivered(by: time, at: now) }
+  }
+
+  /// What was delivered by then, as ``FileUpload/deliveredAt`` counts, is kept no longer.
+  private mutating func expiry(at now: Moment) -> Int64? {
+    limits.keepDelivered.map { steadyClock.milliseconds(at: now) &- $0.wholeNanoseconds / 1_000_000 }
   }
 
   /// Something is being delivered, so that space may become free within a moment.
   public var mayFreeSpace: Bool {
-    if mayRelease { return true }
-    guard gate == .open else { return false }
-    return files.counts.finishing > 0 || files.counts.smallAtWork > 0 || chunkRequests > 0 || !activeMedium.isEmpty
+    if mayRelease || memoryFit.isLoadingDelivered { return true }
+    guard gate.isOpen else { return false }
+    return files.counts.finishing > 0 || files.counts.smallAtWork > 0 || link.inFlight > 0 || !activeMedium.isEmpty
       || !activeLarge.isEmpty
   }
 
@@ -293,7 +305,7 @@ extension UploadSchedule {
     case .cancelled: return .cancelled
     case .removed: return file.wasDelivered ? .complete : .cancelled
     case .ready:
-      if gateFailure != nil { return .waiting }
+      if gate.failure != nil { return .waiting }
       let isAtWork = file.isSmallAtWork || activeMedium.contains(file.id) || activeLarge.contains(file.id)
       return isAtWork ? .uploading : .queued
     }
@@ -337,7 +349,7 @@ extension UploadSchedule {
   /// Nothing has come from the destination since it was asked, and nothing more could be sent: it may hang, or the line be gone. That is
   /// a failure later only, because it may as well be slow.
   private func silence(about file: FileUpload, at now: Moment) -> String? {
-    guard file.phase == .ready, gateFailure == nil, file.lastFailure == nil else { return nil }
+    guard file.phase == .ready, gate.failure == nil, file.lastFailure == nil else { return nil }
     let moves = requests.compactMap { id, underway in
       underway.purpose.concerns(file.id) ? watchdog.movedAt(id) ?? underway.sentAt : nil
     }
@@ -376,7 +388,7 @@ extension UploadSchedule {
     status.chunks.retried = file.progress.retriedChunks
     status.chunks.reused = file.progress.reusedChunks
     status.streams = status.chunks.inFlight == 0 ? 0 : requests.values.count { $0.carriesBytes(of: file.id) }
-    status.tier = streamPlan.tier.rawValue
+    status.tier = link.tier.rawValue
   }
 
   private func describeFailure(of file: FileUpload, in status: inout FileStatus, at now: Moment) {
@@ -384,10 +396,10 @@ extension UploadSchedule {
     status.lastFailure = file.lastFailure
     switch file.phase {
     case .waiting(let until):
-      status.nextAttemptMilliseconds = now.wallMilliseconds(at: max(until, gateTime ?? until))
-    case .ready where gateFailure != nil:
-      status.lastFailure = gateFailure
-      status.attempts = max(file.attempts, gateAttempts)
+      status.nextAttemptMilliseconds = now.wallMilliseconds(at: max(until, gate.closedUntil ?? until))
+    case .ready where gate.failure != nil:
+      status.lastFailure = gate.failure
+      status.attempts = max(file.attempts, gate.attempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
     case .writing, .held, .ignored, .elsewhere, .interrupted, .ready, .finishing, .complete, .failed, .cancelled,
       .removed:
@@ -400,14 +412,9 @@ extension UploadSchedule {
     if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }
   }
 
-  private var gateTime: MonotonicTime? {
-    guard case .closed(let until) = gate else { return nil }
-    return until
-  }
-
   /// When the destination is tried again; now, while the one probe is under way.
   private func gateReopens(at now: Moment) -> Int64? {
-    switch gate {
+    switch gate.state {
     case .open: nil
     case .closed(let until): now.wallMilliseconds(at: until)
     case .probing: now.wallMilliseconds
@@ -415,7 +422,7 @@ extension UploadSchedule {
   }
 }
 
-extension UploadSchedule.Underway {
+extension InFlightRequest {
   fileprivate func carriesBytes(of id: FileID) -> Bool {
     switch purpose {
     case .chunks, .wholeFiles: purpose.concerns(id)

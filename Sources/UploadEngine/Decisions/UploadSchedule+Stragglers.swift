@@ -18,8 +18,8 @@ extension UploadSchedule {
 
   /// Ends the requests that hang, after a look at how far all are.
   mutating func endStragglers(at now: Moment) {
-    guard gate == .open, let bytesPerSecond = expectedBytesPerSecond(at: now), bytesPerSecond > 0,
-      chunkRequests < min(streamPlan.streams, pipeline.parallelism)
+    guard gate.isOpen, let bytesPerSecond = link.expectedBytesPerSecond(at: now.monotonic), bytesPerSecond > 0,
+      link.inFlight < min(link.streams, pipeline.parallelism)
     else { return }
     for (request, underway) in requests {
       guard case .chunks(let id, let chunks, _) = underway.purpose, !underway.isGivenUp, !underway.isStraggler,
@@ -31,7 +31,7 @@ extension UploadSchedule {
       guard UInt64(bytes) <= file.snapshot.sizeBytes / Self.stragglingPart else { continue }
       files.update(id) { $0.progress.stragglingBytes = bytes }
       for chunk in chunks { transfer.timesHung[chunk.index, default: 0] += 1 }
-      requests[request]?.isStraggler = true
+      requests.endStraggler(request)
       actions.append(.report(.straggling(id, file.path)))
       actions.append(.cancel(request))
     }
@@ -49,12 +49,13 @@ extension UploadSchedule {
   }
 
   private func hangs(
-    _ request: HTTPRequestID, _ underway: Underway, _ patience: Duration, _ bytesPerSecond: Double, at now: Moment
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ patience: Duration, _ bytesPerSecond: Double,
+    at now: Moment
   ) -> Bool {
     let age = now.monotonic - underway.sentAt
     // Another one has been answered meanwhile: the line is good.
     guard age >= patience, underway.sentBytes < UInt64(underway.byteCount),
-      let answeredAt = chunkAnsweredAt, answeredAt > underway.sentAt
+      let answeredAt = link.carriedAt, answeredAt > underway.sentAt
     else { return false }
     if let movedAt = watchdog.movedAt(request), answeredAt > movedAt,
       now.monotonic - movedAt >= patience
@@ -62,7 +63,7 @@ extension UploadSchedule {
       return true
     }
     let pace = Double(underway.sentBytes) / age.seconds
-    let share = bytesPerSecond / Double(max(1, streamPlan.streams))
+    let share = bytesPerSecond / Double(max(1, link.streams))
     let left = Double(underway.byteCount) - Double(underway.sentBytes)
     let again = 2 * Double(underway.byteCount) / bytesPerSecond + patience.seconds
     return pace < Self.slowPart * share && left > pace * again
@@ -70,7 +71,7 @@ extension UploadSchedule {
 
   /// A request that was ended so has ended. False for one that was faster, or has failed before.
   mutating func stragglerEnded(
-    _ id: FileID, _ request: HTTPRequestID, _ underway: Underway, _ outcome: StepOutcome
+    _ id: FileID, _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome
   ) -> Bool {
     guard underway.isStraggler, case .refused(let failure) = outcome, failure.kind == .transport(.cancelled),
       case .chunks(_, let chunks, let session) = underway.purpose

@@ -11,7 +11,7 @@ extension UploadSchedule {
 
   /// It may begin now.
   func mayStream(_ file: FileUpload, _ transfer: ChunkTransfer) -> Bool {
-    guard streamRequests < streamsMax, file.publishing == nil, !file.isOpen, transfer.nextPending() != nil,
+    guard requests.streamCount < streamsMax, file.publishing == nil, !file.isOpen, transfer.nextPending() != nil,
       let path = file.nextPath(limits)
     else { return false }
     return mayPublish(path, of: file)
@@ -37,7 +37,7 @@ extension UploadSchedule {
     let bytes = min(bytes, file.snapshot.sizeBytes - 1)
     guard bytes > file.progress.streamedBytes else { return }
     files.update(id) { $0.progress.streamedBytes = bytes }
-    requests[request]?.sentBytes = bytes
+    requests.arrived(bytes, of: request)
     count(bytes, of: id, at: now)
     actions.append(.showStatus(id))
   }

@@ -19,7 +19,7 @@ extension UploadSchedule {
   mutating func waitInSuccession(_ file: inout FileUpload, until: MonotonicTime) {
     file.phase = .waiting(until: until)
     file.isSmallAtWork = false
-    deadlines.insert(.file(file.id), at: until)
+    timers.insert(.file(file.id), at: until)
     actions.append(.showStatus(file.id))
   }
 

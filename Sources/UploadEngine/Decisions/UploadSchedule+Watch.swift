@@ -7,8 +7,8 @@ extension UploadSchedule {
   /// How far requests are is seen only by looking, and shown at least twice a second. While nothing is known of the line, what arrives makes
   /// room for more with each of its round trips.
   private var lookInterval: Duration {
-    if streamRequests > 0 { return .milliseconds(200) }
-    return limits.followsLine && estimate.bytesPerSecond == nil ? .milliseconds(50) : .milliseconds(400)
+    if requests.streamCount > 0 { return .milliseconds(200) }
+    return limits.followsLine && link.bytesPerSecond == nil ? .milliseconds(50) : .milliseconds(400)
   }
 
   /// A chunk or a whole file goes out.
@@ -18,107 +18,73 @@ extension UploadSchedule {
     _ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, answerTime: Duration = .zero,
     at now: Moment
   ) {
-    let (plainBytes, sentBytes) = bytesUnderWay
-    sampler.sent(byteCount, underWay: plainBytes, at: now.monotonic)
-    lineSampler.sent(byteCount, underWay: sentBytes, at: now.monotonic)
-    streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
-    flightWindow.started(at: now.monotonic)
+    link.began(byteCount, beside: arrivedOfRequests, at: now.monotonic)
     let patience = watchdog.patience(
-      bytes: byteCount, bytesPerSecond: expectedBytesPerSecond(at: now), streams: streamPlan.streams,
+      bytes: byteCount, bytesPerSecond: link.expectedBytesPerSecond(at: now.monotonic), streams: link.streams,
       attempts: attempts)
     watchdog.started(request, of: id, patience: max(patience, answerTime), at: now.monotonic)
     beginLooking(at: now)
-    if !isAdjusting {
-      isAdjusting = true
-      deadlines.insert(.adjust, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
-    }
-  }
-
-  /// What a request's bytes may be expected to take, if nothing of them can be saved: others before them may have been compressed.
-  func expectedBytesPerSecond(at now: Moment) -> Double? {
-    guard let files = estimate.bytesPerSecond else { return nil }
-    return min(files, lineRate.bytesPerSecond(at: now.monotonic) ?? files)
+    timers.start(.streams, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
   }
 
   mutating func beginLooking(at now: Moment) {
-    guard !isLooking else { return }
-    isLooking = true
-    deadlines.insert(.look, at: now.monotonic + lookInterval)
+    timers.start(.progress, at: now.monotonic + lookInterval)
   }
 
   /// A whole file goes out that is read while it is sent. The transport sees a body that stalls, and how long the server may
   /// take over its answer.
   mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: Moment) {
-    sampler.sent(0, at: now.monotonic)
-    streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
-    flightWindow.started(at: now.monotonic)
+    link.beganStreaming(at: now.monotonic)
     let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
     beginLooking(at: now)
   }
 
   /// It has been answered.
-  mutating func unwatch(_ request: HTTPRequestID, _ underway: Underway, _ outcome: StepOutcome, at now: Moment) {
-    let byteCount = underway.byteCount
+  mutating func unwatch(_ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment) {
     let isAcknowledged: Bool
     switch outcome {
     case .chunkStored, .chunkStoredAs, .published, .each: isAcknowledged = true
     default: isAcknowledged = false
     }
-    // What the server has copied says nothing of the line.
-    let isCarried = isAcknowledged && !outcome.isChunkCopied
-    if isCarried {
-      chunkAnsweredAt = now.monotonic
-      flightWindow.arrived(byteCount - Int(clamping: underway.sentBytes), at: now.monotonic)
-    }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
-      streamPlan.stalled(at: now.monotonic)
+      link.stalled(at: now.monotonic)
       // Those that rest have most likely met the same.
       actions.append(.renewConnections)
     }
-    streamPlan.ended(inFlight: chunkRequests, at: now.monotonic)
-    flightWindow.ended(inFlight: chunkRequests)
     watchdog.ended(request, isAcknowledged: isAcknowledged, at: now.monotonic)
-    let (plainBytes, sentBytes) = bytesUnderWay
-    if let (bytes, interval) = sampler.ended(
-      byteCount, isAcknowledged: isCarried, underWay: plainBytes, at: now.monotonic)
-    {
-      estimate.add(bytes: bytes, over: interval, at: now.monotonic)
-    }
-    if let (bytes, interval) = lineSampler.ended(
-      byteCount, counting: underway.sentBytes(of: byteCount), isAcknowledged: isCarried, underWay: sentBytes,
-      at: now.monotonic)
-    {
-      lineRate.add(bytes: bytes, over: interval, at: now.monotonic)
-    }
+    // What the server has copied says nothing of the line.
+    let ended = LinkControl.Ended(
+      byteCount: underway.byteCount, sentBytes: underway.sentBytes(of: underway.byteCount),
+      arrivedBytes: underway.sentBytes, isCarried: isAcknowledged && !outcome.isChunkCopied)
+    link.ended(ended, beside: arrivedOfRequests, at: now.monotonic)
   }
 
-  /// What has arrived of chunks and files that are not acknowledged yet, and what the line has carried for that.
-  private var bytesUnderWay: (plain: UInt64, sent: UInt64) {
-    requests.values.reduce((0, 0)) { sums, underway in
+  /// What has arrived of chunks and files that are not acknowledged yet.
+  private var arrivedOfRequests: LinkControl.Arrived {
+    requests.values.reduce(into: LinkControl.Arrived()) { sums, underway in
       guard underway.sentBytes > 0, underway.streams == nil, underway.byteCount >= limits.streamBytesLeast else {
-        return sums
+        return
       }
-      let carried = underway.sentBytes(of: Int(clamping: underway.sentBytes))
-      return (sums.0 + underway.sentBytes, sums.1 + UInt64(clamping: carried))
+      sums.plainBytes += underway.sentBytes
+      sums.sentBytes += UInt64(clamping: underway.sentBytes(of: Int(clamping: underway.sentBytes)))
     }
   }
 
   /// Every 1.5 s while chunks are sent.
   mutating func adjustStreams(at now: Moment) {
-    isAdjusting = chunkRequests > 0
-    streamPlan.adjust(to: estimate.bytesPerSecond, at: now.monotonic)
-    if isAdjusting { deadlines.insert(.adjust, at: now.monotonic + UploadConstants.parallelismAdjustInterval) }
+    link.adjust(at: now.monotonic)
+    guard link.inFlight > 0 else { return }
+    timers.start(.streams, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
   }
 
   /// Now and then while bytes are sent.
-  mutating func look(at now: Moment) {
-    isLooking = watchdog.isWatching
-    guard isLooking else { return }
+  mutating func lookAtProgress(at now: Moment) {
+    guard watchdog.isWatching else { return }
     actions.append(.lookAtProgress)
     // What has moved since the last look is known by then.
-    deadlines.insert(.alarms, at: now.monotonic + .milliseconds(1))
-    deadlines.insert(.look, at: now.monotonic + lookInterval)
+    timers.insert(.alarms, at: now.monotonic + .milliseconds(1))
+    timers.start(.progress, at: now.monotonic + lookInterval)
   }
 
   /// What has not moved for too long, after a look.
@@ -131,7 +97,7 @@ extension UploadSchedule {
     switch alarm {
     case .chunk(let request):
       // Its end is a failure of that chunk, which has attempts and rests of its own.
-      requests[request]?.isGivenUp = true
+      requests.giveUp(request)
       // Of several files none is watched by itself: what may have swallowed them does not get them again.
       if case .wholeFiles(let turns)? = requests[request]?.purpose, turns.count > 1 {
         for turn in turns { files.update(turn.id) { $0.needsNewConnection = true } }
@@ -142,7 +108,7 @@ extension UploadSchedule {
       guard let file = files.entry(id)?.file, file.phase == .ready || file.isEarly else { return }
       actions.append(.report(.stuck(id, files[id]?.path ?? .root)))
       reconnect(id)
-      streamPlan.connectionsLost()
+      link.connectionsLost()
     case .global:
       restartWholeFiles()
       // Also those that rest at this moment: they would go on as before.
@@ -151,14 +117,14 @@ extension UploadSchedule {
         // However often: only the server can say that it has no session any more.
         reconnect(id)
       }
-      streamPlan.connectionsLost()
+      link.connectionsLost()
       warmConnections = 0
     }
   }
 
   /// Nothing has moved lately over any connection: those that rest have most likely met the same.
   private func isEverythingStill(at now: Moment) -> Bool {
-    let movedAt = requests.keys.compactMap { watchdog.movedAt($0) } + [chunkAnsweredAt].compactMap { $0 }
+    let movedAt = requests.compactMap { watchdog.movedAt($0.key) } + [link.carriedAt].compactMap { $0 }
     return movedAt.allSatisfy { $0 + UploadConstants.stallDetection <= now.monotonic }
   }
 
@@ -179,7 +145,7 @@ extension UploadSchedule {
   }
 }
 
-extension UploadSchedule.Underway {
+extension InFlightRequest {
   /// What the line carries for so many plain bytes of it.
   fileprivate func sentBytes(of plainBytes: Int) -> Int {
     let sentOfAll = sharedFrame?.sentBytes ?? byteCount - min(byteCount, savedBytes)

@@ -157,6 +157,6 @@ extension UploadSchedule {
   /// A destination that is away is asked again without waiting for its turn, and what bounded its requests may have gone.
   private mutating func tryDestinationNow(at now: Moment) {
     requestBytesMax = nil
-    if case .closed = gate { gate = .closed(until: now.monotonic) }
+    gate.endPause(at: now.monotonic)
   }
 }

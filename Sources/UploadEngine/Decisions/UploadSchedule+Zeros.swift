@@ -102,7 +102,7 @@ extension UploadSchedule {
     // The answer that has opened it, or said what it holds, would have told.
     guard case .upTo(let rangesMax) = zeros else { return transfer.readHoles() }
     guard transfer.sendingHoleCount == 0, entry.file.phase == .ready, !entry.file.isPublishingOlderContent,
-      controlRequests < limits.controlRequests, maySend(at: now), mayGoOut(ofFile: entry.file),
+      requests.controlCount < limits.controlRequests, maySend(at: now), mayGoOut(ofFile: entry.file),
       mayProbe(with: entry.file)
     else { return }
     let (ranges, digest) = transfer.nextHoles(

@@ -53,6 +53,8 @@ public struct UploadLimits: Hashable, Sendable {
   public var temporaryNames = TemporaryNameRule.standard
   /// Removed and evicted files that stay visible in status.
   public var historyMax = 1000
+  /// Files that are held in memory; of those beyond, the catalog alone knows what they are.
+  public var filesInMemory = Int.max
   /// Times and counts for experts.
   public var timing = UploadTiming()
   /// The destination is asked what it takes.
@@ -62,6 +64,13 @@ public struct UploadLimits: Hashable, Sendable {
 
   /// The specification's values.
   public init() {}
+
+  /// What of them holds for each path to the destination.
+  var ofLink: LinkControl.Bounds {
+    LinkControl.Bounds(
+      rampDelay: rampDelay, streamBytesLeast: streamBytesLeast, flightBytesLeast: flightBytesLeast,
+      requestsMax: parallelChunks)
+  }
 
   /// A file shows under this name what it holds once it is complete.
   func publishes(_ path: RelativePath) -> Bool {
@@ -84,47 +93,6 @@ public struct UploadLimits: Hashable, Sendable {
 /// one that was given the fewest bytes. Nothing waits for ever: each queue is first come, first served, and a file that
 /// joins starts where the one stood that was served last.
 public struct UploadSchedule: Sendable {
-  /// A request under way.
-  struct Underway: Hashable, Sendable {
-    var purpose: Purpose
-    var sentAt: MonotonicTime
-    /// What is published by it.
-    var publishes: [Publication] = []
-    /// A commit of which not all chunks are at the server, or will be: it publishes nothing.
-    var lacksChunks = false
-    /// Of a chunk or a whole file.
-    var byteCount = 0
-    /// Of these, what need not be sent because of compression.
-    var savedBytes = 0
-    /// Its files were compressed together.
-    var sharedFrame: SharedFrame?
-    /// Of these, what has arrived.
-    var sentBytes: UInt64 = 0
-    var carriesSmallFiles = false
-    /// The file that is read while it is sent.
-    var streams: FileID?
-    /// Once it has ended: some of its body has gone out, as far as is known.
-    var hasSentBytes = true
-    /// A watchdog ended it.
-    var isGivenUp = false
-    /// Its connection was slower than others that are free; see `UploadSchedule+Stragglers`.
-    var isStraggler = false
-    var endpoint = EndpointID.first
-  }
-
-  /// What a request was sent for.
-  enum Purpose: Hashable, Sendable {
-    case prewarm
-    case openSession(FileID)
-    case querySession(FileID)
-    case secureSession(FileID, session: String)
-    case chunks(FileID, [ChunkOrder], session: String)
-    case zeros(FileID, ZerosSending)
-    case commit(FileID)
-    case abort(Discarded)
-    case wholeFiles([WholeFileTurn])
-  }
-
   /// A session that the server is to forget.
   struct Discarded: Hashable, Sendable {
     var session: SessionIdentity
@@ -144,36 +112,41 @@ public struct UploadSchedule: Sendable {
     }
   }
 
-  /// Whether the destination is to be had.
-  enum Gate: Hashable, Sendable {
-    /// Requests may go out. Becomes `closed` at a failure that concerns the destination as a whole.
-    case open
-    /// Nothing goes out before this time; then one request is tried (`probing`).
-    case closed(until: MonotonicTime)
-    /// One request is under way; its end opens or closes the gate.
-    case probing(HTTPRequestID)
+  /// What runs once at a time.
+  enum Timer: Hashable, Sendable {
+    /// One more stream may begin.
+    case ramp
+    /// Small files have waited for company for long enough.
+    case gathering
+    /// How far requests are.
+    case progress
+    /// As many streams as the line carries.
+    case streams
+    /// Connections for what is being written.
+    case keepWarm
+    /// The sizes of open files.
+    case measuring
+    /// What of growing files can be sent.
+    case growth
+    /// The request that tries the path has had its time.
+    case pathTrial
   }
 
+  /// What may have come up by a time.
   enum Deadline: Sendable {
     case file(FileID)
     case chunk(FileID, index: Int)
     case checkpoint(FileID)
     case abort
-    case ramp
-    case gathered
-    case look
     case alarms
-    case adjust
     case gate
     case doubt
     case publication(HTTPRequestID)
     case openSessions
-    case keepWarm
-    case measure
-    case growth
     case scan
     case record
     case disk(FileID)
+    case memory
   }
 
   /// What the scan cannot read at present.
@@ -207,6 +180,9 @@ public struct UploadSchedule: Sendable {
   var random: any RandomNumberGenerator & Sendable
 
   var files = FileTable()
+  /// Files that memory does not hold, and what is being done about that.
+  var unloaded = UnloadedFiles()
+  var memoryFit: MemoryFit
   var steadyClock = SteadyClock()
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: LookupTable<FileID, CatalogEntry> = [:]
@@ -234,7 +210,6 @@ public struct UploadSchedule: Sendable {
   var smallReady: [FileID] = []
   /// When the first of them came.
   var smallReadySince: MonotonicTime?
-  var isGathering = false
   var mediumQueue = FileQueue()
   var largeQueue = FileQueue()
   var activeMedium: [FileID] = []
@@ -243,7 +218,6 @@ public struct UploadSchedule: Sendable {
   var earlyFiles: [FileID] = []
   /// A writer has found no space a moment ago.
   var spaceIsShortUntil: MonotonicTime?
-  var isLookingAtGrowth = false
   /// How long growing files are left alone; longer while none of them grows.
   var growthPause: Duration = .zero
   /// A look since the last round has found something.
@@ -255,54 +229,19 @@ public struct UploadSchedule: Sendable {
   /// The latest time of those that have left a medium, or a large file's place.
   var mediumTime: UInt64 = 0
   var largeTime: UInt64 = 0
-  /// Few: the limits bound them.
-  var requests: OrderedDictionary<HTTPRequestID, Underway> = [:]
-  /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
-  /// the name would show what it no longer is.
-  var namesUnderWay: LookupSet<RelativePath> = []
+  var requests = InFlightRequests()
   /// Publications that have ended without an answer, by their names.
   var doubts: LookupTable<RelativePath, [Doubt]> = [:]
   /// By then nothing of what earlier runs have sent is under way any more; nil before the first of their files was found.
   var earlierRunUntil: MonotonicTime?
-  var reads: LookupTable<ReadID, (file: FileID, index: Int, isOfGrowingFile: Bool)> = [:]
-  /// Reads that hold a small buffer.
-  var smallReads: LookupSet<ReadID> = []
-  /// Those of them whose bytes are as they are because a frame is to shorten them.
-  var readsForFrame: LookupSet<ReadID> = []
-  /// Chunks and whole files in flight.
-  var chunkRequests = 0
-  /// Requests with small files in flight.
-  var smallRequests = 0
-  /// Chunks of sessions in flight.
-  var sessionChunks = 0
-  /// Requests in flight that read their file while they send it.
-  var streamRequests = 0
-  var estimate: SpeedEstimate
-  var sampler: SpeedSampler
-  /// The same for the bytes as they are sent.
-  var lineRate = LineRate()
-  var lineSampler: SpeedSampler
-  /// Reads whose bytes were compressed, and what that saves.
-  var savedBytes: LookupTable<ReadID, CompressionSaving> = [:]
-  var streamPlan: StreamPlan
-  var flightWindow: FlightWindow
-  /// When a request with bytes was answered last.
-  var chunkAnsweredAt: MonotonicTime?
-  /// The shortest time from a request without a body to its answer.
-  var answerTime: Duration?
+  var buffers = ReadBuffers()
+  /// The way to the destination.
+  var link: LinkControl
   var watchdog: TripleWatchdog
-  var isRamping = false
   /// Files of which a chunk was chosen and could not be sent: each is reported once.
   var notSent: LookupSet<FileID> = []
   /// Files of which a chunk was chosen in this pass and could not be sent.
   var passedOver: LookupSet<FileID> = []
-  var isLooking = false
-  var isAdjusting = false
-  var controlRequests = 0
-  /// Reads that hold a chunk buffer, and how long that is.
-  var bufferBytes: LookupTable<ReadID, Int> = [:]
-  var bufferBytesInUse = 0
-  var smallBuffersInUse = 0
   /// As many small files go in one request; one until the receiver has said more.
   var filesPerRequest = 1
   /// Longer requests are refused, as some of them have shown; nil while none has. A person's retry asks again.
@@ -321,15 +260,11 @@ public struct UploadSchedule: Sendable {
   var zstdIsRefused = false
   /// What memory allows (spec A2).
   var memory = MemoryBudget.full
-  var gate = Gate.open
+  var gate = DestinationGate()
   var endpoints: EndpointTable
-  /// The latest pause; until something has succeeded that proves as much as what failed.
-  var gateDelay: Duration?
-  /// What has to succeed before the destination counts as well again.
-  var gateProof = Proof.answers
   /// Refused for now, and nothing of the kind was taken since.
   var refusedFiles: LookupSet<FileID> = []
-  var refusedProof = Proof.answers
+  var refusedProof = DestinationGate.Proof.answers
   /// Files of which a request was the probe and did not succeed, since the gate closed.
   var probedFiles: LookupSet<FileID> = []
   /// Only what was not tried in vain has its turn; see ``probeWithUntried(at:)``.
@@ -338,22 +273,18 @@ public struct UploadSchedule: Sendable {
   var refusedOpenings: LookupSet<FileID> = []
   var openingRest: OpeningRest?
   var answered = Answered()
-  var gateFailure: FileStatus.Failure?
-  var gateAttempts = 0
   /// When the destination has said something last.
   var answeredAt: MonotonicTime?
   /// The question whether the credentials are taken, while it is under way.
   var credentialTrial: HTTPRequestID?
   /// They are not, and nothing has been taken since.
   var credentialFailure: FileStatus.Failure?
-  var deadlines = DeadlineQueue<Deadline>()
+  var timers = Timers<Timer, Deadline>()
   var openFiles: OrderedSet<FileID> = []
   /// Of which of these the size is asked for next.
   var measuredNext = 0
   /// Open files that get a session when they stay open until then; by time.
   var plannedSessions: [(id: FileID, due: MonotonicTime)] = []
-  var isKeepingWarm = false
-  var isMeasuring = false
   var warmConnections = 0
   /// Of these, how many have answered.
   var warmAnswers = 0
@@ -361,11 +292,11 @@ public struct UploadSchedule: Sendable {
   var warmBeginnings = 0
   /// Nothing was answered since the program went on after a pause: the network may be another one, or not be there yet.
   var isPathInDoubt = false
+  /// The request that was sent since then, to see; while it is under way no other follows.
+  var pathTrial: HTTPRequestID?
   var history: [FileID] = []
   /// Sessions that no file needs any more; see ``discard(_:of:at:)``.
   var discarded: [Discarded] = []
-  var nextRequest: UInt64 = 1
-  var nextRead: UInt64 = 1
   var changeSequence: UInt64 = 0
   var acknowledgedBytes: UInt64 = 0
   var retriedChunks: UInt64 = 0
@@ -410,32 +341,27 @@ public struct UploadSchedule: Sendable {
     policy = RetryPolicy(limits.timing)
     watchdog = TripleWatchdog(limits.timing)
     chunkBytesMax = limits.bufferBytes
+    memoryFit = MemoryFit(filesMax: limits.filesInMemory)
     self.abilities = abilities
     self.publishedName = publishedName ?? { $1.displayText }
     self.owner = owner
     self.random = random
     endpoints = EndpointTable(count: endpointCount)
-    streamPlan = StreamPlan(rampDelay: limits.rampDelay)
-    flightWindow = FlightWindow(bytesLeast: limits.flightBytesLeast)
-    sampler = SpeedSampler(bytesLeast: limits.streamBytesLeast)
-    lineSampler = sampler
-    estimate = SpeedEstimate(nil)
+    link = LinkControl(limits.ofLink)
     inherit(Inheritance(catalog: catalog, records: records))
   }
 
   /// Learns what earlier runs left, before any event.
   public mutating func inherit(_ inheritance: Inheritance) {
     inherited = inheritance.entries
+    for id in inheritance.unread { unloaded.insert(id, .unmet) }
     inheritedRecords = inheritance.records
     inherit(inheritance.discarded, at: inheritance.atSeconds)
     policy.addressIsProven = policy.addressIsProven || inheritance.provesAddress
     lacksRecords = inheritance.lacksRecords
     foundForgotten = inheritance.isCatalogAnew ? 0 : nil
     // What this run has measured is newer.
-    if !hasBegun {
-      estimate = SpeedEstimate(inheritance.estimator)
-      lineRate = LineRate(inheritance.estimator)
-    }
+    if !hasBegun { link.recall(inheritance.estimator) }
     chunkBytesMax = max(chunkBytesMax, inheritance.chunkBytesMax)
   }
 
@@ -447,7 +373,7 @@ public struct UploadSchedule: Sendable {
   }
 
   /// When ``woke(at:)`` is to be called; nil when nothing is waited for.
-  public var nextDeadline: MonotonicTime? { deadlines.first }
+  public var nextDeadline: MonotonicTime? { timers.first }
 
   /// Takes the actions that have come up, in order.
   public mutating func takeActions() -> [UploadAction] {
@@ -457,60 +383,56 @@ public struct UploadSchedule: Sendable {
 
   /// A point in time that was asked for has come.
   public mutating func woke(at now: Moment) {
-    while let deadline = deadlines.popDue(at: now.monotonic) {
-      switch deadline {
-      case .file(let id):
-        guard case .waiting(let until)? = files[id]?.phase, until <= now.monotonic else { continue }
-        makeReady(id, at: now)
-      case .chunk(let id, let index):
-        endRest(of: id, index, at: now)
-      case .checkpoint(let id):
-        guard var file = files[id] else { continue }
-        file.session?.isRecordPlanned = false
-        checkpointInTime(&file, at: now)
-        files[id] = file
-      case .abort:
-        abortDiscarded(at: now)
-      case .scan:
-        scanFailure?.isLasting = true
-        actions.append(.showSummary)
-      case .disk(let id):
-        endDiskPatience(of: id, at: now)
-      case .record:
-        guard let since = recordFailure?.since, since + Self.recordPatience <= now.monotonic else { continue }
-        recordFailure?.isLasting = true
-        holdUnrecorded()
-      case .ramp:
-        isRamping = false
-      case .gathered:
-        isGathering = false
-      case .look:
-        look(at: now)
-      case .alarms:
-        raiseAlarms(at: now)
-      case .adjust:
-        adjustStreams(at: now)
-      case .gate:
-        // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
-        warmForOpenFiles(at: now)
-      case .doubt:
-        endDoubts(at: now)
-      case .publication(let request):
-        noteSlowPublication(request, at: now)
-      case .openSessions:
-        openPlannedSessions(at: now)
-      case .keepWarm:
-        keepWarm(at: now)
-      case .growth:
-        lookAtGrowth(at: now)
-      case .measure:
-        isMeasuring = false
-        // Of those that are followed the growth says it.
-        for id in takeFilesToMeasure() where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
-        scheduleMeasuring(at: now)
+    while let due = timers.popDue(at: now.monotonic) {
+      switch due {
+      case .timer(let timer): fired(timer, at: now)
+      case .deadline(let deadline): passed(deadline, at: now)
       }
     }
     pump(at: now)
+  }
+
+  private mutating func fired(_ timer: Timer, at now: Moment) {
+    switch timer {
+    // What waited for them is sent behind them all.
+    case .ramp, .gathering: break
+    case .pathTrial: lookAtPlannedSessions(at: now)
+    case .progress: lookAtProgress(at: now)
+    case .streams: adjustStreams(at: now)
+    case .keepWarm: keepWarm(at: now)
+    case .measuring: measureOpenFiles(at: now)
+    case .growth: lookAtGrowth(at: now)
+    }
+  }
+
+  private mutating func passed(_ deadline: Deadline, at now: Moment) {
+    switch deadline {
+    case .file(let id):
+      guard case .waiting(let until)? = files[id]?.phase, until <= now.monotonic else { return }
+      makeReady(id, at: now)
+    case .chunk(let id, let index): endRest(of: id, index, at: now)
+    case .checkpoint(let id):
+      guard var file = files[id] else { return }
+      file.session?.isRecordPlanned = false
+      checkpointInTime(&file, at: now)
+      files[id] = file
+    case .abort: abortDiscarded(at: now)
+    case .alarms: raiseAlarms(at: now)
+    // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
+    case .gate: warmForOpenFiles(at: now)
+    case .doubt: endDoubts(at: now)
+    case .publication(let request): noteSlowPublication(request, at: now)
+    case .openSessions: openPlannedSessions(at: now)
+    case .scan:
+      scanFailure?.isLasting = true
+      actions.append(.showSummary)
+    case .record:
+      guard let since = recordFailure?.since, since + Self.recordPatience <= now.monotonic else { return }
+      recordFailure?.isLasting = true
+      holdUnrecorded()
+    case .disk(let id): endDiskPatience(of: id, at: now)
+    case .memory: lookAtMemory(at: now)
+    }
   }
 
   /// Memory has become short, or there is enough again. What is in flight or read stays; with less memory nothing is added
@@ -531,15 +453,7 @@ public struct UploadSchedule: Sendable {
 
   // MARK: - Numbers
 
-  mutating func makeRequestID() -> HTTPRequestID {
-    defer { nextRequest += 1 }
-    return HTTPRequestID(nextRequest)
-  }
-
-  mutating func makeReadID() -> ReadID {
-    defer { nextRead += 1 }
-    return ReadID(nextRead)
-  }
+  mutating func makeRequestID() -> HTTPRequestID { requests.makeID() }
 
   mutating func makeNonce() -> [UInt8] {
     var nonce: [UInt8] = []

@@ -18,6 +18,17 @@ extension EngineGroup {
     return status
   }
 
+  /// Some engine does not hold all files in memory.
+  public var isBeyondMemory: Bool { members.contains { $0.engine.isBeyondMemory } }
+
+  /// Loads the file at a path of the spool.
+  public func load(at path: RelativePath) -> Bool { members.contains { $0.engine.load(at: path) } }
+
+  /// What stands in a folder of the spool, where an engine does not hold all of it.
+  public func spoolEntries(of folder: RelativePath) -> [SpoolEntry]? {
+    members.lazy.compactMap { $0.engine.spoolEntries(of: folder) }.first
+  }
+
   /// The mount as a whole: a file counts once, where it has come the least far; bytes are those that go to all destinations.
   public func summary() -> MountSummary {
     guard members.count > 1 else { return members[0].engine.summary() }
@@ -82,6 +93,7 @@ extension MountSummary {
     filesRefusedByDisk = max(filesRefusedByDisk, other.filesRefusedByDisk)
     filesChangedInSpool = max(filesChangedInSpool, other.filesChangedInSpool)
     unprovenCount = max(unprovenCount, other.unprovenCount)
+    unloadedFiles = max(unloadedFiles, other.unloadedFiles)
     isScanned = isScanned && other.isScanned
     isScanGivenUp = isScanGivenUp && other.isScanGivenUp
     isDraining = isDraining || other.isDraining

@@ -167,10 +167,31 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     for member in members { member.engine.contentStays(id) }
   }
 
+  /// No engine holds the file in memory.
+  public func isUnloaded(_ id: FileID) -> Bool { members.allSatisfy { $0.engine.isUnloaded(id) } }
+
+  /// No engine forgets the file meanwhile.
+  public func keep(_ id: FileID) { for member in members { member.engine.keep(id) } }
+
+  /// Every engine may forget the file again.
+  public func endKeeping(_ id: FileID) { for member in members { member.engine.endKeeping(id) } }
+
+  /// Every engine finds out what has become of the files that it does not hold.
+  public func folderMoved(to path: RelativePath) { for member in members { member.engine.folderMoved(to: path) } }
+
+  /// Returns once every engine has room for further files.
+  public func waitForRoom() { for member in members { member.engine.waitForRoom() } }
+
   /// Files that the first engine which could spare them has delivered, and that every other one can spare as well.
-  public func evictionCandidates() -> [EvictionCandidate] {
-    SharedCopy.candidates(members.map(\.engine))
+  public func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
+    SharedCopy.candidates(members.map(\.engine), countMax: countMax)
   }
+
+  /// Of a single engine: several hold all files in memory.
+  public func loadCandidates() -> Bool { members.count == 1 && members[0].engine.loadCandidates() }
+
+  /// Of a single engine: several hold all files in memory.
+  public var unloadedBytes: UInt64 { members.count == 1 ? members[0].engine.unloadedBytes : 0 }
 
   /// Chunks of files that go to one destination, which holds them.
   public func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] {
@@ -290,6 +311,12 @@ private struct SharedContents: FileContents {
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     try contents.openForReading(id)
   }
+  func meet(at path: RelativePath) -> SpoolMeeting { contents.meet(at: path) }
+  func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
+    contents.meetAll(below: folder, where: isWanted)
+  }
+  func unload(_ ids: [FileID]) { contents.unload(ids) }
+  func entries(of folder: RelativePath) -> [SpoolEntry]? { contents.entries(of: folder) }
   func evict(_ candidate: EvictionCandidate) -> Bool {
     mayGo(candidate) && contents.evict(candidate)
   }

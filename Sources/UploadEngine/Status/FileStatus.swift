@@ -220,6 +220,8 @@ public struct MountSummary: Hashable, Sendable {
   /// The lowest number of a change that is not yet acknowledged; nil when there is none. Everything written before a
   /// moment is acknowledged once this is above the ``changeSequence`` of that moment. Held files do not count.
   public var oldestPendingSequence: UInt64?
+  /// Files that memory does not hold; they are counted with the others.
+  public var unloadedFiles = 0
   /// The scan of the spool has ended: files from before the start are all known.
   public var isScanned = false
   /// A folder of the spool could not be read for so long that nobody waits for it any more.

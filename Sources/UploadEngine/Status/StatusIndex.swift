@@ -35,7 +35,7 @@ struct StatusIndex {
     case many([FileID: Int])
   }
 
-  private static let suffix = Array(".json".utf8)
+  static let suffix = Array(".json".utf8)
 
   private let root = Directory()
   private var pathsByFile: [FileID: [RelativePath]] = [:]

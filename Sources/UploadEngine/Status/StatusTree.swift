@@ -11,11 +11,23 @@ public protocol StatusSource: Sendable {
   /// Returns once it is known which files earlier runs have left, or that this is not to be known soon; may wait for the local disk,
   /// never for the network.
   func waitWhileLoading()
+  /// Memory does not hold all files.
+  var isBeyondMemory: Bool { get }
+  /// Loads the file at a path of the spool, should memory not hold it; may wait for the local disk. False where nothing was loaded.
+  func load(at path: RelativePath) -> Bool
+  /// What stands in a folder of the spool, where memory does not hold all files; may wait for the local disk.
+  func spoolEntries(of folder: RelativePath) -> [SpoolEntry]?
   /// Obeys what somebody has written to a file's status; durable on return. May wait for the local disk.
   func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal)
 }
 
 extension StatusSource {
+  /// Memory holds everything.
+  public var isBeyondMemory: Bool { false }
+  /// Likewise.
+  public func load(at path: RelativePath) -> Bool { false }
+  /// Likewise.
+  public func spoolEntries(of folder: RelativePath) -> [SpoolEntry]? { nil }
   /// Everything is known from the beginning.
   public func waitWhileLoading() {}
   /// Nothing can be wanted.
@@ -185,7 +197,7 @@ public final class StatusTree: VirtualTree {
       return controlFiles.map { VirtualEntry(name: $0.name, node: .file(sizeBytes: $0.render().count)) }
     }
     guard first == Self.statusName else { return [] }
-    return state.withLock { state in
+    let known = state.withLock { state in
       let entries = state.index.entries(components.dropFirst()) ?? []
       return entries.map { entry in
         switch entry.found {
@@ -196,6 +208,20 @@ public final class StatusTree: VirtualTree {
         }
       }
     }
+    let folder = RelativePath(bytes: Array(components.dropFirst().joined(separator: [UInt8(ascii: "/")])))
+    guard let inSpool = source.spoolEntries(of: folder) else { return known }
+    return Self.add(inSpool, to: known)
+  }
+
+  /// Files that memory does not hold have documents as well.
+  private static func add(_ entries: [SpoolEntry], to known: [VirtualEntry]) -> [VirtualEntry] {
+    let names = Set(known.map(\.name))
+    let further = entries.compactMap { entry -> VirtualEntry? in
+      let name = entry.isFolder ? entry.name : entry.name + StatusIndex.suffix
+      let node: VirtualNode = entry.isFolder ? .directory : .file(sizeBytes: usualSizeBytes)
+      return names.contains(name) ? nil : VirtualEntry(name: name, node: node)
+    }
+    return (known + further).sorted { $0.name.lexicographicallyPrecedes($1.name) }
   }
 
   /// A copy of a document, rendered from one consistent status.
@@ -270,12 +296,36 @@ public final class StatusTree: VirtualTree {
       source.waitWhileLoading()
       found = state.withLock { $0.index.find(components) }
     }
+    if source.isBeyondMemory, !isOfFileThatIsThere(found), let path = Self.capture(of: components),
+      source.load(at: path)
+    {
+      found = state.withLock { $0.index.find(components) }
+    }
     switch found {
     case .directory: return .directory
     case .document(let id): return .document(id)
     case .link(let target, let id): return .link(target: target, id)
-    case nil: return nil
+    case nil:
+      let folder = RelativePath(bytes: Array(components.joined(separator: [UInt8(ascii: "/")])))
+      return source.spoolEntries(of: folder) == nil ? nil : .directory
     }
+  }
+
+  /// Nothing else is to be shown there.
+  private func isOfFileThatIsThere(_ found: StatusIndex.Found?) -> Bool {
+    switch found {
+    case .directory: true
+    case .document(let id), .link(_, let id): source.status(of: id)?.isLocal == true
+    case nil: false
+    }
+  }
+
+  /// The path of the capture that a document is about, by its own name.
+  private static func capture(of components: ArraySlice<ArraySlice<UInt8>>) -> RelativePath? {
+    let path = Array(components.joined(separator: [UInt8(ascii: "/")]))
+    guard path.count > StatusIndex.suffix.count, path.suffix(StatusIndex.suffix.count).elementsEqual(StatusIndex.suffix)
+    else { return nil }
+    return RelativePath(bytes: path.dropLast(StatusIndex.suffix.count))
   }
 
   private func document(_ id: FileID) -> [UInt8]? {

@@ -94,13 +94,18 @@ public final class Catalog: Sendable {
   /// Every entry, in no order. Others may use the catalog meanwhile: it is read page by page.
   public func loadAll() throws(StorageError) -> [CatalogEntry] {
     var entries: [CatalogEntry] = []
+    try readPages { entries += $0 }
+    return entries
+  }
+
+  /// Likewise, some at a time.
+  func readPages(_ body: ([CatalogEntry]) -> Void) throws(StorageError) {
     var next: CatalogRows.PageStart? = .first
     while let start = next {
       let page = try page(from: start)
-      entries += page.entries
+      body(page.entries)
       next = page.next
     }
-    return entries
   }
 
   /// Likewise, without having all of them in memory.
@@ -136,6 +141,11 @@ public final class Catalog: Sendable {
   /// What is known of one file that may be in the spool.
   public func known(_ id: FileID) throws(StorageError) -> KnownCapture? {
     try use { try $0.read { try CatalogRows.known(id, $0) } }
+  }
+
+  /// What is known of one file; nil where nothing is.
+  func entry(_ id: FileID) throws(StorageError) -> CatalogEntry? {
+    try use { try $0.unsafeRead { try CatalogRows.entry(id, $0) } }
   }
 
   /// Inserts or replaces entries, all of them or none. The oldest history beyond 10,000 files is dropped.

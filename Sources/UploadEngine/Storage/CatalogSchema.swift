@@ -235,6 +235,7 @@ enum CatalogRows {
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
+  private static let selectEntry = "\(selectFiles) WHERE id = ?"
   private static let selectIdentities = """
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
@@ -366,7 +367,8 @@ enum CatalogRows {
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
     for sql in [
-      selectPage, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown, upsertFile, clearDelivery,
+      selectPage, selectEntry, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown,
+      upsertFile, clearDelivery,
       keepTime, selectSessions, selectDiskRound, updateDiskRound, selectInstance, updateInstance,
     ] + publicationStatements {
       _ = try database.cachedStatement(sql: sql)
@@ -395,14 +397,23 @@ enum CatalogRows {
       count += 1
       last = columns.data(0).map { PageStart(lastID: $0) } ?? last
       // A row that cannot be understood counts as not there: the file is found in the spool, and uploaded again.
-      guard var entry = entry(columns) else { continue }
-      entry.publishedPaths = columns.paths(12)
-      entry.receipt = receipt(columns)
-      // No proof, no delivery.
-      if entry.state == .complete, entry.receipt == nil { entry.state = .pending }
-      entries.append(entry)
+      if let entry = wholeEntry(columns) { entries.append(entry) }
     }
     return (entries, count < pageRowsMax ? nil : last)
+  }
+
+  static func entry(_ file: FileID, _ database: Database) throws -> CatalogEntry? {
+    try Row.fetchOne(database.cachedStatement(sql: selectEntry), arguments: [file.blob])
+      .flatMap { wholeEntry(Columns($0)) }
+  }
+
+  private static func wholeEntry(_ columns: Columns) -> CatalogEntry? {
+    guard var entry = entry(columns) else { return nil }
+    entry.publishedPaths = columns.paths(12)
+    entry.receipt = receipt(columns)
+    // No proof, no delivery.
+    if entry.state == .complete, entry.receipt == nil { entry.state = .pending }
+    return entry
   }
 
   /// Of several files with the same number the youngest has it.

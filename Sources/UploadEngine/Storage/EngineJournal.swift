@@ -36,6 +36,10 @@ final class EngineJournal: Sendable {
     var diskRoundBegan: @Sendable (CatalogRound) -> Void = { _ in }
     /// At the end, when everything is written: the spool's disk is known to have all of it.
     var isEverythingOnDisk: @Sendable () -> Bool = { false }
+    /// Entries that are durable as they were, of files that are to be unloaded; fewer than those, where some have gone.
+    var unloaded: @Sendable ([CatalogEntry]) -> Void = { _ in }
+    /// Loads files again; done here because it waits for the disk.
+    var load: @Sendable ([FileID]) -> Void = { _ in }
     /// Looks at open files; done here because it must not happen on a filesystem thread.
     var measure: @Sendable (FileID) -> Void
     /// Once a second, whatever happens.
@@ -44,6 +48,14 @@ final class EngineJournal: Sendable {
 
   private enum CatalogWork { case record, forget }
   private enum ResumeWork { case save, remove }
+
+  /// Files that are to go from memory, or to come back. What is asked for next waits for its answer, so that there is never more of it.
+  private struct MemoryWork {
+    var unloads: [FileID] = []
+    var loads: [FileID] = []
+
+    var isEmpty: Bool { unloads.isEmpty && loads.isEmpty }
+  }
 
   private struct Work {
     /// Entries that somebody waits for.
@@ -56,6 +68,7 @@ final class EngineJournal: Sendable {
     var catalogRests: Int64 = 0
     var resume: OrderedDictionary<FileID, ResumeWork> = [:]
     var measures: OrderedSet<FileID> = []
+    var memory = MemoryWork()
     /// Sessions with the time when they began; nil when they have ended.
     var sessions: LookupTable<String, Int64?> = [:]
     /// When they should be written at last; nil when there is none.
@@ -68,13 +81,13 @@ final class EngineJournal: Sendable {
     var refusal: StorageError?
     var isStopping = false
     var isEmpty: Bool {
-      awaited.isEmpty && patient.isEmpty && resume.isEmpty && measures.isEmpty && sessions.isEmpty
+      awaited.isEmpty && patient.isEmpty && resume.isEmpty && measures.isEmpty && memory.isEmpty && sessions.isEmpty
         && discarded.isEmpty
     }
 
     /// When there is something to write; nil when nothing waits.
     var due: Int64? {
-      guard resume.isEmpty, measures.isEmpty else { return 0 }
+      guard resume.isEmpty, measures.isEmpty, memory.isEmpty else { return 0 }
       let entriesDue = (awaited.isEmpty ? patientDue : 0).map { max($0, catalogRests) }
       return [entriesDue, sessionsDue, discardedDue].compactMap { $0 }.min()
     }
@@ -97,9 +110,10 @@ final class EngineJournal: Sendable {
     /// Takes what is due, or all there is.
     mutating func take(at now: Int64, takesAll: Bool = false) -> Batch {
       let takesAll = takesAll || isStopping
-      var batch = Batch(resume: resume, measures: measures)
+      var batch = Batch(resume: resume, measures: measures, memory: memory)
       resume = [:]
       measures = []
+      memory = MemoryWork()
       if takesAll || sessionsDue.map({ $0 <= now }) ?? false {
         batch.sessions = sessions
         sessions = [:]
@@ -131,6 +145,7 @@ final class EngineJournal: Sendable {
     var catalog: OrderedDictionary<FileID, CatalogWork> = [:]
     var resume: OrderedDictionary<FileID, ResumeWork> = [:]
     var measures: OrderedSet<FileID> = []
+    var memory = MemoryWork()
     var sessions: LookupTable<String, Int64?> = [:]
     var discarded: LookupTable<String, DiscardedSession?> = [:]
 
@@ -185,6 +200,8 @@ final class EngineJournal: Sendable {
   func saveResume(_ id: FileID) { add { $0.resume[id] = .save } }
   func removeResume(_ id: FileID) { add { $0.resume[id] = .remove } }
   func measure(_ id: FileID) { add { $0.measures.append(id) } }
+  func unload(_ ids: [FileID]) { add { $0.memory.unloads += ids } }
+  func load(_ ids: [FileID]) { add { $0.memory.loads += ids } }
 
   /// A session has begun, at this time (seconds since 1970), or has ended. One that begins and ends before it is written is
   /// forgotten all the same: it may have been written before.
@@ -253,13 +270,40 @@ final class EngineJournal: Sendable {
         endDiskRounds(source)
         return
       }
-      write(batch, source)
+      carryOut(batch, source)
       if let damage = catalog.takeDamage() { logger.error("\(damage)") }
       if monotonicNanoseconds() >= nextTick {
         nextTick = monotonicNanoseconds() + Self.tickNanoseconds
         source.tick()
         if let step = source.diskRound() { beginDiskRound(step, &round, source) }
       }
+    }
+  }
+
+  /// What was taken is here alone.
+  private func carryOut(_ batch: Batch, _ source: Source) {
+    write(batch, source)
+    fitMemory(batch.memory, source)
+  }
+
+  private func fitMemory(_ work: MemoryWork, _ source: Source) {
+    if !work.unloads.isEmpty { source.unloaded(recordUnloading(work.unloads, source)) }
+    if !work.loads.isEmpty { source.load(work.loads) }
+  }
+
+  /// The entries are durable. Those that wait to be written are of no later state than these.
+  private func recordUnloading(_ ids: [FileID], _ source: Source) -> [CatalogEntry] {
+    var entries: [CatalogEntry] = []
+    do throws(StorageError) {
+      try recordNow {
+        entries = source.catalogEntries(ids)
+        return entries
+      }
+      return entries
+    } catch {
+      // They stay in memory, and it is tried again.
+      logger.warning("cannot record files that memory is to hold no longer", metadata: ["error": "\(error)"])
+      return []
     }
   }
 
@@ -270,7 +314,7 @@ final class EngineJournal: Sendable {
     // A row of the round that is over may describe a content that was changed meanwhile. What was reported of that waits here, however
     // long the disk took for what was written before it.
     if step == .next {
-      write(work.withLock { work, _ in work.take(at: monotonicNanoseconds(), takesAll: true) }, source)
+      carryOut(work.withLock { work, _ in work.take(at: monotonicNanoseconds(), takesAll: true) }, source)
     }
     guard !isRefused else { return }
     // Before the rows are counted: those that are written meanwhile are of the next round.

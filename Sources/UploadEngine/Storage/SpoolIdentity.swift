@@ -58,16 +58,18 @@ public final class SpoolIdentity: SpoolPresence {
     var renewal: Renewal?
     var isRenewing = false
     var nextTry: Int64 = 0
-    var worker: WorkerThread?
+    var worker: NamedThread?
   }
 
   /// When it is tried again to put another id on the disk.
-  private static let retrySeconds: Int64 = 30
+  static let retrySeconds: Int64 = 30
   private static let bytesMax = 16 << 10
 
   private let path: String
   private let effects: FileEffects
   private let logger: Logger
+  private let retrySeconds: Int64
+  private let startThread: ThreadStart
   private let state = Mutex(State())
 
   /// Counts a start of the spool whose state lies in the folder.
@@ -75,10 +77,16 @@ public final class SpoolIdentity: SpoolPresence {
     self.init(path: directory.spoolPath, effects: .system, logger: logger)
   }
 
-  init(path: String, effects: FileEffects, logger: Logger) {
+  /// `retrySeconds` and `startThread` are others in tests.
+  init(
+    path: String, effects: FileEffects, logger: Logger, retrySeconds: Int64 = SpoolIdentity.retrySeconds,
+    startThread: @escaping ThreadStart = { NamedThread($0, $1, $2) }
+  ) {
     self.path = path
     self.effects = effects
     self.logger = logger
+    self.retrySeconds = retrySeconds
+    self.startThread = startThread
     do throws(StorageError) {
       var record = try Self.read(path, logger) ?? SpoolIdentityRecord.fresh()
       record.beginStart()
@@ -109,7 +117,7 @@ public final class SpoolIdentity: SpoolPresence {
   /// and once in a run: a server that says it again has not heard of the new id.
   public func told(ofSpool spool: [UInt8], knownCount: UInt64, by server: String) {
     let now = Self.seconds(CLOCK_MONOTONIC)
-    let told = state.withLock { state -> (record: SpoolIdentityRecord, earlier: WorkerThread?)? in
+    let told = state.withLock { state -> (record: SpoolIdentityRecord, earlier: NamedThread?)? in
       guard let record = state.record, record.spool == spool, state.renewal == nil, !state.isRenewing,
         now >= state.nextTry
       else { return nil }
@@ -117,10 +125,20 @@ public final class SpoolIdentity: SpoolPresence {
       return (record, state.worker.take())
     }
     guard let told else { return }
-    let worker = WorkerThread("spool-identity", .answering) { [self] in
+    let worker = startThread("spool-identity", .answering) { [self] in
       // It has ended but for its last instructions.
       told.earlier?.join()
       renew(told.record, knownCount: knownCount, by: server)
+    }
+    guard let worker else {
+      logger.warning(
+        "\(server) knows start \(knownCount) of this spool, and this is another start \(told.record.count) of it: the spool needs a new identity, and the system has no thread left to write one; it is tried again"
+      )
+      return state.withLock { state in
+        state.worker = told.earlier
+        state.isRenewing = false
+        state.nextTry = now + retrySeconds
+      }
     }
     state.withLock { $0.worker = worker }
   }
@@ -141,7 +159,7 @@ public final class SpoolIdentity: SpoolPresence {
       logger.warning("\(renewal.message) It could not be written yet", metadata: ["reason": "\(error.message)"])
       state.withLock { state in
         state.isRenewing = false
-        state.nextTry = Self.seconds(CLOCK_MONOTONIC) + Self.retrySeconds
+        state.nextTry = Self.seconds(CLOCK_MONOTONIC) + retrySeconds
       }
     }
   }

@@ -25,6 +25,16 @@ struct FollowedContents: FileContents {
     try filesystem.openForReading(id)
   }
 
+  func meet(at path: RelativePath) -> SpoolMeeting { filesystem.meet(at: path) }
+
+  func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
+    filesystem.meetAll(below: folder, where: isWanted)
+  }
+
+  func unload(_ ids: [FileID]) { filesystem.unload(ids) }
+
+  func entries(of folder: RelativePath) -> [SpoolEntry]? { filesystem.entries(of: folder) }
+
   func evict(_ candidate: EvictionCandidate) -> Bool { filesystem.evict(candidate) }
 
   func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {

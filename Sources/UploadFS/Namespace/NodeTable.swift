@@ -18,6 +18,8 @@ struct NodeTable {
   struct Node {
     let key: SpoolKey
     let kind: NodeKind
+    /// The sink does not ask for the file by its identity any more: it may go once the kernel does not know it.
+    fileprivate(set) var isUnneeded = false
     /// Every known name, oldest first. Empty for the root and for what was unlinked.
     var names: Few<DirectoryEntry> = []
     /// Known entries, for directories.
@@ -272,6 +274,23 @@ struct NodeTable {
     guard id != .root, let known = nodes[id]?.lookups else { return }
     nodes[id]?.lookups = known > count ? known - count : 0
     dropIfUnused(id)
+  }
+
+  /// The sink does not ask for a file by its identity any more, or does again.
+  mutating func setUnneeded(_ id: NodeID, _ isUnneeded: Bool = true) { nodes[id]?.isUnneeded = isUnneeded }
+
+  /// Forgets a regular file that stands where it stood. False where the kernel knows it, or it has other names.
+  mutating func letGo(of id: NodeID) -> Bool {
+    guard let node = nodes[id], node.kind == .regular, node.lookups == 0, node.pin == nil, node.names.count == 1,
+      let entry = node.names.first, !keepsKeyWithoutName.contains(id)
+    else { return false }
+    nodes[entry.directory]?.children[entry.name] = nil
+    nodes[id] = nil
+    if byKey[node.key] == id { byKey[node.key] = nil }
+    if let file = node.file { byFile[file.id] = nil }
+    freeNumber(of: entry.directory)
+    dropIfUnused(entry.directory)
+    return true
   }
 
   /// Keeps an inode without names open for as long as the kernel knows it.

@@ -63,6 +63,8 @@ extension Filesystem {
   /// chmod, chown, truncate and utimens, in the order in which they do not undo each other.
   func setAttributes(of node: NodeID, _ changes: AttributeChanges, handle number: UInt64?) throws(SystemError) -> stat {
     if node.isVirtual { return try setVirtualAttributes(of: node, changes, handle: number) }
+    let kept = keepLoaded(node)
+    defer { if let kept { sink.endKeeping(kept) } }
     let open: FileHandle?
     if let number { open = try fileHandle(number) } else { open = nil }
     if changes.user != nil || changes.group != nil || changes.mode != nil {

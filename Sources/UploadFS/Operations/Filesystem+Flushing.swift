@@ -246,6 +246,7 @@ extension Filesystem {
       state.isOnDisk = true
       return .onDisk
     }
+    letGoIfUnneeded(file)
   }
 
   /// Of a file that was found cut short the disk has what is there, and the mark says from now on that something is missing. The

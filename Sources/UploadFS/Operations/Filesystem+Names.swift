@@ -26,7 +26,12 @@ extension Filesystem {
     if node.isVirtual {
       virtualNodes.withLock { $0.forget(node, count: count) }
     } else {
-      withNodes { $0.table.forget(node, count: count) }
+      let unneeded = withNodes { namespace -> CapturedFile? in
+        namespace.table.forget(node, count: count)
+        guard let known = namespace.table[node], known.isUnneeded, known.lookups == 0 else { return nil }
+        return known.file
+      }
+      if let unneeded { letGoIfUnneeded(unneeded) }
     }
   }
 
@@ -255,6 +260,8 @@ extension Filesystem {
     recentAccess.withLock { $0.changed() }
     if let file = replaced?.file { announceNames(of: file) }
     for file in moved { announceNames(of: file) }
+    if before.old?.kind == .directory, let path = paths.new { sink.folderMoved(to: path) }
+    if isExchange, before.new?.kind == .directory, let path = paths.old { sink.folderMoved(to: path) }
     if let path = paths.old, let status = before.old { noteGone(path, status) }
     if let path = paths.new {
       if let status = before.new { noteGone(path, status) } else if before.old?.kind == .directory { noteCome(path) }

@@ -113,6 +113,7 @@ extension Filesystem {
   }
 
   private func take(_ entry: DirectoryEntry, into scan: inout Scan) throws(SystemError) {
+    sink.waitForRoom()
     let found = try namespaceLock.shared { () throws(SystemError) -> (node: NodeID, kind: NodeKind, links: UInt64)? in
       let status = try location(of: entry).status()
       guard status.kind != .other else { return nil }
@@ -139,12 +140,12 @@ extension Filesystem {
     }
   }
 
-  private func announceFound(_ file: CapturedFile) {
+  /// Says of a file that was not made here that it is there, once, or `again`.
+  func announceFound(_ file: CapturedFile, again: Bool = false) {
     if adoptSurvivingWriter(of: file) { return }
     announce(file) { state in
-      guard !state.foundAnnounced, !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet else {
-        return nil
-      }
+      guard again || !state.foundAnnounced && !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet
+      else { return nil }
       state.foundAnnounced = true
       readMark(of: file, &state)
       return .found
@@ -152,7 +153,7 @@ extension Filesystem {
   }
 
   /// The names that could be read, and what the folder failed with after them.
-  private func entryNames(of directory: NodeID) throws(SystemError) -> (names: [EntryName], failure: SystemError?) {
+  func entryNames(of directory: NodeID) throws(SystemError) -> (names: [EntryName], failure: SystemError?) {
     let number = try openDirectory(directory)
     defer { release(number) }
     guard let descriptor = try directoryHandle(number).descriptor else { return ([], nil) }

@@ -102,6 +102,13 @@ final class FlushQueue: @unchecked Sendable {
     pthread_cond_signal(arrival)
   }
 
+  /// The mount ends.
+  var hasClosed: Bool {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    return isClosed
+  }
+
   /// Ends the thread that waits in ``next()``.
   func close() {
     pthread_mutex_lock(lock)

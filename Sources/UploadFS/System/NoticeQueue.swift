@@ -11,6 +11,7 @@ final class NoticeQueue: @unchecked Sendable {
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let arrival: UnsafeMutablePointer<pthread_cond_t>
   private var removed: [RemovedEntry] = []
+  private var unneeded: [RemovedEntry] = []
   private var changed: [NodeID] = []
   private var stale: Set<NodeID> = []
   private var hasVirtualChange = false
@@ -20,7 +21,7 @@ final class NoticeQueue: @unchecked Sendable {
 
   static let capacity = 4096
 
-  /// An entry that the daemon itself took away.
+  /// An entry that the daemon itself took away, or that the kernel need not know.
   struct RemovedEntry: Hashable, Sendable {
     var entry: DirectoryEntry
     var node: NodeID
@@ -29,6 +30,8 @@ final class NoticeQueue: @unchecked Sendable {
   /// What has come in since the last time.
   struct Batch: Sendable {
     var removed: [RemovedEntry]
+    /// What stands there still, and is to be looked up again when it is wanted.
+    var unneeded: [RemovedEntry]
     /// Captures whose attributes are not what the kernel was told.
     var changed: [NodeID]
     /// Captures of which the kernel may hold pages that are not what was written.
@@ -61,6 +64,10 @@ final class NoticeQueue: @unchecked Sendable {
     post { if self.removed.count < Self.capacity { self.removed.append(removed) } }
   }
 
+  func entryIsUnneeded(_ entry: RemovedEntry) {
+    post { if unneeded.count < Self.capacity { unneeded.append(entry) } }
+  }
+
   func attributesChanged(of node: NodeID) {
     post { if changed.count < Self.capacity { changed.append(node) } }
   }
@@ -87,7 +94,8 @@ final class NoticeQueue: @unchecked Sendable {
   func next() -> Batch? {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
-    while removed.isEmpty, changed.isEmpty, stale.isEmpty, !hasVirtualChange, !isClosed, !isTimeToLook {
+    while removed.isEmpty, unneeded.isEmpty, changed.isEmpty, stale.isEmpty, !hasVirtualChange, !isClosed, !isTimeToLook
+    {
       if var due = nextLook {
         pthread_cond_timedwait(arrival, lock, &due)
       } else {
@@ -99,12 +107,14 @@ final class NoticeQueue: @unchecked Sendable {
     if looks { nextLook = inOneSecond }
     defer {
       removed = []
+      unneeded = []
       changed = []
       stale = []
       hasVirtualChange = false
     }
     return Batch(
-      removed: removed, changed: changed, stale: stale, hasVirtualChange: hasVirtualChange, isTimeToLook: looks)
+      removed: removed, unneeded: unneeded, changed: changed, stale: stale, hasVirtualChange: hasVirtualChange,
+      isTimeToLook: looks)
   }
 
   fileprivate static var monotonicNow: timespec {

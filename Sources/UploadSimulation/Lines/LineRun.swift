@@ -163,7 +163,9 @@ final class LineRun {
     case .lookAtProgress: tellProgress()
     case .renewConnections: resting = []
     case .report(let report): note(report)
-    case .forget, .forgetNames, .forgetEntry, .removeResume, .noteDiscarded, .forgetDiscarded, .measure, .lookAtGrowth,
+    case .forget, .forgetNames, .forgetEntry, .removeResume, .noteDiscarded, .forgetDiscarded, .measure, .unload, .load,
+      .seek,
+      .lookAtGrowth,
       .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits:
       break
     }

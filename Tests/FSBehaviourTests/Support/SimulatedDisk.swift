@@ -1,6 +1,7 @@
 import CLinux
 import Foundation
 import Glibc
+import Synchronization
 
 @testable import UploadFS
 
@@ -11,6 +12,12 @@ struct SimulatedDisk: Sendable {
   let blocks: Int
   /// Blocks that are free, but not for ordinary users.
   var rootBlocks = 0
+  /// What other programs have written beside the spool, which may become more.
+  let takenByOthers = Taken()
+
+  final class Taken: Sendable {
+    let blocks = Atomic<Int>(0)
+  }
 
   /// What statvfs(2) says of it.
   func source(captures: String) -> SpoolSpace.Source {
@@ -19,7 +26,7 @@ struct SimulatedDisk: Sendable {
       numbers.preferred_bytes = UInt64(Self.blockBytes)
       numbers.block_bytes = UInt64(Self.blockBytes)
       numbers.blocks = UInt64(blocks)
-      let free = max(0, blocks - Self.usedBlocks(captures))
+      let free = max(0, blocks - Self.usedBlocks(captures) - takenByOthers.blocks.load(ordering: .relaxed))
       numbers.free_blocks = UInt64(free)
       numbers.available_blocks = UInt64(max(0, free - rootBlocks))
       return numbers

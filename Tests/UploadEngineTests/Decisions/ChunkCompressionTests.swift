@@ -80,9 +80,9 @@ import Testing
     let line = try #require(harness.reads.last?.compression.lineBytesPerSecond)
     #expect(line > 1200 && line < 2200, "500 bytes each 300 ms")
     #expect(harness.reads.last?.compression.zstd == true)
-    let files = try #require(harness.schedule.estimate.bytesPerSecond)
+    let files = try #require(harness.schedule.link.bytesPerSecond)
     #expect(files > 1.7 * line, "what people are told is how fast their files go")
-    let expected = try #require(harness.schedule.expectedBytesPerSecond(at: harness.now))
+    let expected = try #require(harness.schedule.link.expectedBytesPerSecond(at: harness.now.monotonic))
     #expect(expected < 2200, "the next file may gain nothing")
   }
 
@@ -161,7 +161,7 @@ import Testing
       harness.answerReads()
       harness.succeed()
     }
-    #expect(harness.schedule.savedBytes.isEmpty)
+    #expect(harness.schedule.buffers.isEmpty)
   }
 
   // MARK: The method

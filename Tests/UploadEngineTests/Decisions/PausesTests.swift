@@ -107,6 +107,90 @@ import Testing
     #expect(prewarms(harness) == harness.schedule.limits.parallelChunks)
   }
 
+  /// Files that were closed during a pause, read once it is over.
+  private func closedInAPause(_ files: [ImaginaryFile]) -> ScheduleHarness {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    for file in files { harness.handle(file.opened) }
+    while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    harness.apply { schedule, now in
+      schedule.resumed(after: .seconds(3600), at: now)
+      for file in files { schedule.handle(file.settled, at: now) }
+    }
+    harness.answerReads()
+    return harness
+  }
+
+  /// Regression (MC4): all that had waited went out at once, over a network that may not be there yet.
+  @Test func afterAPause_oneFileProvesThePath_beforeTheOthers() {
+    let files = (1...6).map { ImaginaryFile($0, "\($0).raw", size: 3500) }
+    var harness = closedInAPause(files)
+    #expect(harness.sent.count == 1)
+    harness.succeed()
+    #expect(files.allSatisfy { harness.state($0.id) == .complete })
+  }
+
+  /// A server may take minutes to put the parts of a file together, and what its commit waits for may wait for this answer.
+  @Test func afterAPause_commitHoldsNothingUp() throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil { harness.answerReads() }
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    // Its connection was closed on waking: it is the first request after the pause.
+    harness.answer(StepFailure.connection(.cancelled)) { $0.isCommit }
+    for _ in 1...40 where !harness.sent.contains(where: { $0.order.isCommit }) { harness.advance(by: .seconds(1)) }
+    try #require(harness.sent.contains { $0.order.isCommit } && harness.schedule.isPathInDoubt)
+    harness.write(ImaginaryFile(2, "b.raw", size: 3500))
+    harness.answerReads()
+    #expect(harness.sent.contains { !$0.order.isCommit }, "another file goes out beside it")
+  }
+
+  /// No answer comes: what waits goes out once a connection would have been made.
+  @Test func afterAPause_aRequestWithoutAnAnswerIsNotWaitedForLonger() throws {
+    var harness = closedInAPause((1...4).map { ImaginaryFile($0, "\($0).raw", size: 3500) })
+    let first = try #require(harness.sent.first)
+    harness.advance(by: .seconds(5))
+    #expect(harness.sent.count == 1)
+    harness.advance(by: .seconds(1))
+    #expect(harness.sent.count > 1 && harness.schedule.isUnderWay(first.id))
+  }
+
+  /// Recorders that open files meanwhile get their sessions once it is answered.
+  @Test func afterAPause_sessionsOfOpenFilesWaitAsWell() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.handle(ImaginaryFile(1, "1.mov", size: 3500).opened)
+    while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    for number in 2...9 as ClosedRange<UInt64> {
+      harness.handle(ImaginaryFile(number, "\(number).mov", size: 3500).opened)
+    }
+    harness.advance(by: .milliseconds(100))
+    #expect(harness.sent.count == 1)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.advance(by: .milliseconds(1))
+    #expect(harness.sent.count { $0.order.isOpenSession } > 1)
+  }
+
+  /// A body may take hours: that a connection takes bytes of it is enough.
+  @Test func afterAPause_bytesThatAConnectionTakesProveThePath() throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.handle(file.opened)
+    while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    harness.beginSending(file)
+    while harness.answer(StepFailure.connection(.cancelled), where: { $0.isChunk }) != nil {}
+    harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
+    while harness.answer(StepFailure.connection(.cancelled), where: { $0.isPrewarm }) != nil {}
+    harness.advance(by: .seconds(20))
+    harness.answerReads()
+    let first = try #require(harness.sent.first)
+    #expect(harness.sent.count == 1 && harness.schedule.isPathInDoubt)
+    harness.apply { $0.progressed([first.id: 1], at: $1) }
+    #expect(!harness.schedule.isPathInDoubt && harness.sent.count > 1)
+  }
+
   /// Anything that is answered proves it.
   @Test func afterAPause_anAnswerToAnythingElseProvesThePath() {
     var harness = ScheduleHarness()
@@ -139,7 +223,7 @@ import Testing
       harness.advance(by: .seconds(20))
     }
     harness.answer(.warmed) { $0.isPrewarm }
-    #expect(harness.schedule.gate == .open && !harness.schedule.isPathInDoubt)
+    #expect(harness.schedule.gate.isOpen && !harness.schedule.isPathInDoubt)
   }
 
   /// A pause is no reason to wait on: one request finds out whether the destination is back.
@@ -148,7 +232,7 @@ import Testing
     harness.handle(.scanEnded)
     harness.write(file)
     while harness.answer(StepFailure.connection(.connectFailed), where: { _ in true }) != nil {}
-    #expect(harness.schedule.gate != .open && harness.sent.isEmpty)
+    #expect(!harness.schedule.gate.isOpen && harness.sent.isEmpty)
     harness.apply { $0.woke(at: $1) }
     #expect(harness.sent.isEmpty, "it rests")
     harness.apply { $0.resumed(after: .seconds(3600), at: $1) }

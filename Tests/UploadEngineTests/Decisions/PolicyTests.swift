@@ -168,20 +168,41 @@ import Testing
   }
 }
 
-@Suite struct DeadlineQueueTests {
+@Suite struct TimersTests {
+  private static func at(_ nanoseconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
+
   @Test func deadlines_comeInOrder_andNotBeforeTheirTime() {
-    var queue = DeadlineQueue<Int>()
+    var timers = Timers<Never, Int>()
     var random = SplitMix(seed: 3)
     let times = (0..<200).map { _ in Int64(random.next() % 1000) }
-    for (index, time) in times.enumerated() { queue.insert(index, at: MonotonicTime(nanoseconds: time)) }
+    for (index, time) in times.enumerated() { timers.insert(index, at: Self.at(time)) }
     var popped: [Int64] = []
     for now in Int64(0)..<1000 {
-      while let index = queue.popDue(at: MonotonicTime(nanoseconds: now)) {
+      while case .deadline(let index) = timers.popDue(at: Self.at(now)) {
         #expect(times[index] <= now)
         popped.append(times[index])
       }
     }
     #expect(popped == times.sorted())
+  }
+
+  @Test func timer_runsOnceAtATime_andAgainOnceItHasFired() {
+    var timers = Timers<Int, Never>()
+    var fired: [Int] = []
+    func fire(_ now: Int64) {
+      while case .timer(let timer) = timers.popDue(at: Self.at(now)) { fired.append(timer) }
+    }
+    timers.start(1, at: Self.at(10))
+    timers.start(1, at: Self.at(5))
+    timers.start(2, at: Self.at(20))
+    #expect(timers.first == Self.at(10) && timers.isRunning(1))
+    fire(9)
+    #expect(fired == [])
+    fire(10)
+    #expect(fired == [1] && !timers.isRunning(1) && timers.isRunning(2))
+    timers.start(1, at: Self.at(15))
+    fire(100)
+    #expect(fired == [1, 1, 2] && timers.first == nil)
   }
 }
 

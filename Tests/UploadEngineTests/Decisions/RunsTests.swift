@@ -41,7 +41,7 @@ import Testing
     answerRun(&harness, .each(Array(repeating: .chunkStored, count: 4)))
     harness.succeed()
     #expect(harness.state(file.id) == .complete && harness.status(file.id)?.chunks.retried == 0)
-    #expect(harness.bufferBytes.isEmpty && harness.schedule.bufferBytesInUse == 0)
+    #expect(harness.bufferBytes.isEmpty && harness.schedule.buffers.isEmpty)
   }
 
   /// What has arrived of a run counts before its answer, and not again with it.
@@ -105,9 +105,7 @@ import Testing
     (limits.followsLine, limits.adaptsChunkBytes) = (true, true)
     var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 1 << 20) { $0.takesRuns = true }
     harness.offers = DestinationOffers(encodings: [.identity], runBytesMax: 1 << 25)
-    harness.schedule.estimate = SpeedEstimate(
-      .init(bytesPerSecond: bytesPerSecond, variance: bytesPerSecond, sampleCount: 5))
-    harness.schedule.streamPlan.adjust(to: bytesPerSecond, at: harness.now.monotonic)
+    harness.know(lineOf: bytesPerSecond)
     harness.handle(.scanEnded)
     harness.write(ImaginaryFile(2, "b.mov", size: 1 << 30))
     for _ in 0..<3 {

@@ -63,6 +63,8 @@ struct ScheduleHarness {
       owner: owner, random: SplitMix(seed: 7))
   }
 
+  private var events = 0
+
   mutating func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
     event(&schedule, now)
     for action in schedule.takeActions() {
@@ -96,6 +98,12 @@ struct ScheduleHarness {
     let limits = schedule.limits
     #expect(bufferBytes.count <= 1 || bufferBytes.values.reduce(0, +) <= limits.buffers * limits.bufferBytes)
     #expect(smallBuffers.count <= schedule.limits.smallBuffers)
+    events += 1
+    // Over many files a look takes as long as hundreds of events.
+    if schedule.files.count <= 32 || events.isMultiple(of: 256) {
+      let broken = schedule.brokenInvariants
+      #expect(broken.isEmpty)
+    }
     if checksSums { expectTrueSums() }
   }
 
@@ -128,6 +136,12 @@ struct ScheduleHarness {
   mutating func write(_ file: ImaginaryFile) {
     handle(file.opened)
     handle(file.settled)
+  }
+
+  /// The line is known to take so many bytes a second.
+  mutating func know(lineOf bytesPerSecond: Double) {
+    schedule.link.recall(.init(bytesPerSecond: bytesPerSecond, variance: bytesPerSecond, sampleCount: 5))
+    schedule.link.adjust(at: now.monotonic)
   }
 
   mutating func advance(by duration: Duration) {

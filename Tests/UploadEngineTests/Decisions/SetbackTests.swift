@@ -216,7 +216,7 @@ import Testing
         harness.answer(answer(lie, to: sent.order, number: Int(answers * 7 % 5))) { _ in true }
         harness.endCancelled()
         for file in files where harness.schedule.files.entry(file.id)?.file.progress.setbacks.areRepeated == true {
-          if firstAfterLosses[file.id] == nil { firstAfterLosses[file.id] = harness.schedule.nextRequest }
+          if firstAfterLosses[file.id] == nil { firstAfterLosses[file.id] = harness.schedule.makeRequestID().value }
         }
       } else if let next = harness.schedule.nextDeadline {
         harness.advance(by: max(.milliseconds(1), next - harness.now.monotonic))
@@ -263,7 +263,7 @@ import Testing
     for number in 1...4 as ClosedRange<UInt64> {
       #expect(harness.state(ImaginaryFile(number, "", size: 0).id) != .failed)
     }
-    let failure = harness.status(file.id)?.lastFailure ?? harness.schedule.gateFailure
+    let failure = harness.status(file.id)?.lastFailure ?? harness.schedule.gate.failure
     #expect(failure?.code == "misdirected")
   }
 

@@ -262,9 +262,8 @@ import Testing
       harness.handle(file.settled)
     }
     harness.answerReads()
-    harness.schedule.flightWindow.started(at: harness.now.monotonic)
     harness.advance(by: .seconds(2))
-    harness.schedule.flightWindow.arrived(bytes, at: harness.now.monotonic)
+    harness.schedule.link.arrived(bytes, at: harness.now.monotonic)
     for file in files(11...40) {
       harness.handle(file.opened)
       harness.handle(file.settled)

@@ -115,7 +115,7 @@ import Testing
 
   @Test func onASlowLink_aRequestCarriesNoMoreThanAChunkThere() {
     var harness = harness()
-    harness.schedule.streamPlan.adjust(to: 100_000, at: harness.now.monotonic)
+    harness.know(lineOf: 100_000)
     close(files(1...15, size: 65_000), &harness)
     close(files(16...60, size: 65_000), &harness)
     answerFirst(&harness)
@@ -127,10 +127,7 @@ import Testing
     let kilobitsPerSecond: [(Double, Int)] = [(256, 1), (1000, 1), (5000, 3), (20_000, 15), (1_000_000, 16)]
     for (speed, count) in kilobitsPerSecond {
       var harness = harness(followsLine: true)
-      for sample in 1...10 {
-        let past = MonotonicTime(nanoseconds: Int64(sample) * 100_000_000)
-        harness.schedule.estimate.add(bytes: UInt64(speed * 12.5), over: .milliseconds(100), at: past)
-      }
+      harness.schedule.link.recall(.init(bytesPerSecond: speed * 125, variance: 1, sampleCount: 10))
       close(files(1...60), &harness)
       #expect(carried(harness) == [1, count, count, count], "\(speed) kbit/s")
       harness.succeed()
@@ -142,7 +139,7 @@ import Testing
     var harness = harness(followsLine: true)
     close(files(1...60), &harness)
     #expect(carried(harness) == [1, 3, 3, 3])
-    harness.schedule.flightWindow.arrived(20_000_000, at: harness.now.monotonic)
+    harness.schedule.link.arrived(20_000_000, at: harness.now.monotonic)
     answerFirst(&harness)
     #expect(carried(harness) == [3, 3, 3, 50])
   }
@@ -150,14 +147,11 @@ import Testing
   /// A line that was fast and has become slow: the estimate is an old one, and requests that are short add nothing to it.
   @Test func whatALineHasJustTaken_countsBeforeWhatItTookOnce() {
     var harness = harness(followsLine: true)
-    for sample in 1...10 {
-      let past = MonotonicTime(nanoseconds: Int64(sample) * 100_000_000)
-      harness.schedule.estimate.add(bytes: 1_000_000, over: .milliseconds(100), at: past)
-    }
+    harness.schedule.link.recall(.init(bytesPerSecond: 10_000_000, variance: 1, sampleCount: 10))
     close(files(1...20), &harness)
     #expect(harness.schedule.bundleBytes(at: harness.now) > 2_000_000)
     harness.advance(by: .seconds(1))
-    harness.schedule.flightWindow.arrived(400_000, at: harness.now.monotonic)
+    harness.schedule.link.arrived(400_000, at: harness.now.monotonic)
     harness.advance(by: .seconds(1))
     #expect(harness.schedule.bundleBytes(at: harness.now) == 100_000)
     harness.succeed()
@@ -211,7 +205,7 @@ import Testing
     answerFirst(&harness)
     let failure = StepFailure(.busy, "come back")
     harness.answer(.each(Array(repeating: .refused(failure), count: 7))) { $0.carriesChunk }
-    #expect(harness.schedule.gate != .open)
+    #expect(!harness.schedule.gate.isOpen)
     harness.answerReads()
     #expect(harness.sent.isEmpty)
   }
@@ -299,7 +293,7 @@ import Testing
     for _ in 0..<4 { harness.answer(.refused(StepFailure(.transport(.connectFailed), "away"))) { $0.carriesChunk } }
     harness.answerReads()
     harness.apply {
-      $0.gate = .closed(until: $1.monotonic)
+      $0.gate.probeNext(at: $1.monotonic)
       $0.woke(at: $1)
     }
     #expect(carried(harness) == [1])

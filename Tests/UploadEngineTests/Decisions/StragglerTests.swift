@@ -13,7 +13,7 @@ import Testing
   private func sending(_ file: ImaginaryFile) -> ScheduleHarness {
     var harness = ScheduleHarness()
     // Chunks of a test are too short to measure a line.
-    harness.schedule.estimate = SpeedEstimate(.init(bytesPerSecond: 100_000, variance: 1e8, sampleCount: 5))
+    harness.schedule.link.recall(.init(bytesPerSecond: 100_000, variance: 1e8, sampleCount: 5))
     harness.handle(.scanEnded)
     harness.beginSending(file)
     return harness

@@ -1103,7 +1103,7 @@ import Testing
     _ harness: inout ScheduleHarness
   ) -> (evictable: [EvictionCandidate], expired: [EvictionCandidate]) {
     let evictable = harness.schedule.evictionCandidates(countMax: 10)
-    return (evictable, harness.schedule.expired(at: harness.now))
+    return (evictable, harness.schedule.expired(at: harness.now, countMax: 9))
   }
 
   /// Regression: the time of the delivery was not in the catalog, so that the first start with `--keep` removed every copy at once.
@@ -1126,9 +1126,9 @@ import Testing
       later.handle(file.found)
       later.handle(.scanEnded)
       #expect(later.status(file.id)?.completedAtMilliseconds == delivered)
-      #expect(later.schedule.expired(at: later.now).isEmpty)
+      #expect(later.schedule.expired(at: later.now, countMax: 9).isEmpty)
       later.advance(by: .seconds(61))
-      #expect(later.schedule.expired(at: later.now).map(\.id) == [file.id])
+      #expect(later.schedule.expired(at: later.now, countMax: 9).map(\.id) == [file.id])
     }
   }
 
@@ -1142,16 +1142,16 @@ import Testing
       harness.succeed()
       harness.advance(by: .seconds(40))
     }
-    var expired = harness.schedule.expired(at: harness.now)
+    var expired = harness.schedule.expired(at: harness.now, countMax: 9)
     #expect(expired.map(\.id.low) == [1])
     // Nobody could remove it; it is asked for again.
-    expired = harness.schedule.expired(at: harness.now)
+    expired = harness.schedule.expired(at: harness.now, countMax: 9)
     #expect(expired.map(\.id.low) == [1])
     harness.handle(.evicted(FileID(high: 0, low: 1)))
-    expired = harness.schedule.expired(at: harness.now)
+    expired = harness.schedule.expired(at: harness.now, countMax: 9)
     #expect(expired.isEmpty)
     harness.advance(by: .seconds(40))
-    expired = harness.schedule.expired(at: harness.now)
+    expired = harness.schedule.expired(at: harness.now, countMax: 9)
     #expect(expired.map(\.id.low) == [2])
     // What may lack something goes before others where space is needed, and no earlier than they do.
     harness.write(ImaginaryFile(3, "f3", size: 10))
@@ -1160,7 +1160,7 @@ import Testing
     cut.interruption = .notOnDisk
     harness.handle(.unsettled(cut))
     #expect(harness.schedule.evictionCandidates(countMax: 1).map(\.id.low) == [3])
-    #expect(harness.schedule.expired(at: harness.now).map(\.id.low) == [2])
+    #expect(harness.schedule.expired(at: harness.now, countMax: 9).map(\.id.low) == [2])
   }
 
   @Test(
@@ -1176,12 +1176,12 @@ import Testing
     harness.now.wallMilliseconds += seconds * 1000
     harness.write(ImaginaryFile(2, "after", size: 10))
     harness.succeed()
-    #expect(harness.schedule.expired(at: harness.now).isEmpty)
+    #expect(harness.schedule.expired(at: harness.now, countMax: 9).isEmpty)
     harness.advance(by: .seconds(3500))
-    #expect(harness.schedule.expired(at: harness.now).isEmpty)
+    #expect(harness.schedule.expired(at: harness.now, countMax: 9).isEmpty)
     // The machine sleeps, which is time as well.
     harness.now.asleep += .seconds(101)
-    #expect(Set(harness.schedule.expired(at: harness.now).map(\.id.low)) == [1, 2])
+    #expect(Set(harness.schedule.expired(at: harness.now, countMax: 9).map(\.id.low)) == [1, 2])
   }
 
   @Test func fileThatIsDeliveredAgainAndAgain_isOneCandidate() {

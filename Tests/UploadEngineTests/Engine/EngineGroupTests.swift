@@ -93,11 +93,11 @@ import Testing
     #expect(group.status(of: file)?.state == .failed, "the one that is behind is what counts")
     let summary = group.summary()
     #expect(summary.filesByState.filter { $0.value != 0 } == [.failed: 1] && summary.undeliveredCount == 1)
-    #expect(group.evictionCandidates().isEmpty)
+    #expect(group.evictionCandidates(countMax: 64).isEmpty)
     archive.server.state.withLock { $0.isRefusing = nil }
     try group.obey(FileOrder(.retry), on: file)
     #expect(waits(for: .complete))
-    #expect(group.evictionCandidates() == [EvictionCandidate(snapshot)])
+    #expect(group.evictionCandidates(countMax: 64) == [EvictionCandidate(snapshot)])
     group.handle(.evicted(file))
     #expect(group.status(of: file)?.isLocal == false)
   }
@@ -107,7 +107,7 @@ import Testing
     defer { stop() }
     _ = write("a.raw")
     #expect(waits(for: .complete))
-    #expect(!group.evictionCandidates().isEmpty)
+    #expect(!group.evictionCandidates(countMax: 64).isEmpty)
     group.handle(.evicted(file))
     #expect(main.engine.status(of: file) == nil)
     #expect(group.status(of: file)?.state == .complete)

@@ -140,6 +140,22 @@ import Testing
     #expect(sizes == [7])
   }
 
+  /// Regression: a round took all that there was to do, and what it did not write was never done: nothing was loaded or unloaded any more, and files
+  /// beyond memory waited for the next start.
+  @Test(.promises("S45j")) func whatIsToBeLoadedWhenARoundBegins_isLoaded() async throws {
+    let loaded = AsyncStream<[FileID]>.makeStream()
+    let rounds = Atomic<Int>(0)
+    journal.start(
+      source: EngineJournal.Source(
+        catalogEntries: { _ in [] }, resumeSnapshot: { _, _ in nil }, resumeSaved: { _, _ in }, recorded: { _ in },
+        diskRound: { .next },
+        diskRoundBegan: { _ in if rounds.add(1, ordering: .relaxed).newValue == 2 { loaded.continuation.finish() } },
+        load: { loaded.continuation.yield($0) }, measure: { _ in },
+        tick: { [journal] in journal.load([ResumeFixture.id]) }))
+    #expect(await loaded.stream.first { _ in true } == [ResumeFixture.id])
+    journal.stop()
+  }
+
   /// Regression: it was said at the start alone, so that files were uploaded again without a word after damage of a running mount.
   @Test(.promises("S45i")) func damageThatIsFoundWhileItRuns_isLoggedOnce() throws {
     // More than SQLite keeps in memory.

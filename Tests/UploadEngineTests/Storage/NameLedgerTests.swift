@@ -1,9 +1,11 @@
 import FileModel
 import Foundation
 import GRDB
+import Glibc
 import Logging
 import Promises
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -249,6 +251,35 @@ import Testing
     #expect(try ledger.known(files).count < 128)
     names.stop()
     #expect(try ledger.known(files).isEmpty)
+  }
+
+  /// Regression: the thread is started with the first job, in the middle of a run, and where the system had none left by then the process
+  /// ended.
+  @Test func withoutAThread_jobsAreDoneByWhoAsks_andTheNextOneTriesAgain() throws {
+    let starts = Monitor(0)
+    let names = PublishedNames(
+      rules: FileRules(defaults: try settings("{name}")), host: "cam1", ledger: try NameLedger(path: path)
+    ) { name, role, run in
+      let isThere = starts.withLock { starts, _ in
+        starts += 1
+        return starts > 3
+      }
+      return isThere ? NamedThread(name, role, run) : nil
+    }
+    let areMine = Collector<Bool>()
+    let caller = pthread_self()
+    let note: @Sendable () -> Void = { areMine.append(pthread_equal(pthread_self(), caller) != 0) }
+    names.onThread(note)
+    #expect(areMine.all == [true], "it is done when the call returns")
+    // A job asks for others.
+    names.onThread { names.onThread(note) }
+    #expect(areMine.all == [true, true])
+    for _ in 0..<2 { names.onThread(note) }
+    names.stop()
+    #expect(areMine.all == [true, true, false, false])
+    names.onThread(note)
+    let count = starts.withLock { starts, _ in starts }
+    #expect(areMine.all.last == true && count == 4)
   }
 
   @Test func filesWithoutATemplateAreNotOverwrittenEither() throws {

@@ -2,6 +2,7 @@ import Glibc
 import Logging
 import Promises
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -70,6 +71,33 @@ import Testing
     } else {
       #expect(identity.start?.spool != start.spool)
     }
+  }
+
+  @Test(
+    "Regression: where the system had no thread left for another identity the process ended",
+    arguments: [(0, 2), (30, 1)] as [(Int64, Int)])
+  func noThread(retrySeconds: Int64, expected: Int) throws {
+    let starts = Monitor(0)
+    let identity = SpoolIdentity(
+      path: folder("spool"), effects: .system, logger: Logger(label: "test"), retrySeconds: retrySeconds
+    ) { name, role, run in
+      let isThere = starts.withLock { starts, _ in
+        starts += 1
+        return starts > 1
+      }
+      return isThere ? NamedThread(name, role, run) : nil
+    }
+    let first = try #require(identity.start)
+    identity.told(ofSpool: first.spool, knownCount: 9, by: "s")
+    identity.close()
+    #expect(identity.start == first && identity.renewal == nil)
+    identity.told(ofSpool: first.spool, knownCount: 9, by: "s")
+    identity.close()
+    let count = starts.withLock { starts, _ in starts }
+    #expect(count == expected)
+    // It is tried again, once it is time.
+    #expect((identity.start?.spool != first.spool) == (expected == 2))
+    #expect(identity.renewal?.knownCount == (expected == 2 ? 9 : nil))
   }
 
   @Test("What is damaged is made anew, and what cannot be read stays as it is", .promises("S79h"))

@@ -1,0 +1,149 @@
+import FileModel
+import Lookup
+
+/// Files that the catalog alone knows, because no more are held in memory: which these are, and of each no more than the sums and the order
+/// need.
+struct UnloadedFiles: Sendable {
+  /// What is kept of one.
+  struct Facts: Hashable, Sendable {
+    enum Standing: Hashable, Sendable {
+      case pending
+      case delivered
+      /// Delivered by this run, which counts how long it is kept whatever the clock is set to.
+      case deliveredInThisRun
+      /// An earlier run has recorded it, and the search has not come to it.
+      case unmet
+    }
+
+    /// Of one that is to be delivered ``FileUpload/changeSequence``: a program that waits for all changes until now waits for this one as well.
+    /// Of a delivered one ``FileUpload/deliveredAt``.
+    private var place: Int64
+    var sizeBytes: UInt64
+    var standing: Standing
+
+    static let unmet = Facts(place: 0, sizeBytes: 0, standing: .unmet)
+
+    private init(place: Int64, sizeBytes: UInt64, standing: Standing) {
+      (self.place, self.sizeBytes, self.standing) = (place, sizeBytes, standing)
+    }
+
+    init(pending sequence: UInt64, sizeBytes: UInt64) {
+      self.init(place: Int64(bitPattern: sequence), sizeBytes: sizeBytes, standing: .pending)
+    }
+
+    init(_ file: FileUpload) {
+      if file.phase != .complete {
+        self.init(pending: file.changeSequence, sizeBytes: file.snapshot.sizeBytes)
+      } else {
+        self.init(
+          place: file.deliveredAt, sizeBytes: file.snapshot.sizeBytes,
+          standing: file.keptSince == nil ? .delivered : .deliveredInThisRun)
+      }
+    }
+
+    var isPending: Bool { standing == .pending }
+    var isDelivered: Bool { standing == .delivered || standing == .deliveredInThisRun }
+    var isMet: Bool { standing != .unmet }
+    var sequence: UInt64 { UInt64(bitPattern: place) }
+    var deliveredAt: Int64 { place }
+    var keptSince: Int64? { standing == .deliveredInThisRun ? place : nil }
+  }
+
+  private var facts: LookupTable<FileID, Facts> = [:]
+  private(set) var pendingCount = 0
+  private(set) var unmetCount = 0
+  private(set) var pendingBytes: UInt64 = 0
+  /// Those that are to be delivered, the earliest change first; entries whose file is not here any more are dropped when they come to the top.
+  private var order = MinimumHeap<UInt64, FileID>()
+  private(set) var deliveredBytes: UInt64 = 0
+  /// The delivered ones, the oldest delivery first; with stale entries as well.
+  private var deliveries = MinimumHeap<Int64, FileID>()
+
+  var isEmpty: Bool { facts.isEmpty }
+  /// Those that were met.
+  var count: Int { facts.count - unmetCount }
+  var deliveredCount: Int { count - pendingCount }
+  /// Of those the catalog may say that they are in the spool, where they were not found.
+  var unmet: [FileID] { unmetCount == 0 ? [] : facts.filter { !$1.isMet }.sorted().map(\.key) }
+
+  subscript(id: FileID) -> Facts? { facts[id] }
+
+  mutating func insert(_ id: FileID, _ new: Facts) {
+    remove(id)
+    facts[id] = new
+    switch new.standing {
+    case .unmet: unmetCount += 1
+    case .pending:
+      pendingCount += 1
+      pendingBytes &+= new.sizeBytes
+      order.insert(id, at: new.sequence)
+      guard order.count > 2 * pendingCount + 64 else { return }
+      order = MinimumHeap()
+      for (id, known) in facts.sorted() where known.isPending { order.insert(id, at: known.sequence) }
+    case .delivered, .deliveredInThisRun:
+      deliveredBytes &+= new.sizeBytes
+      deliveries.insert(id, at: new.deliveredAt)
+      guard deliveries.count > 2 * deliveredCount + 64 else { return }
+      deliveries = MinimumHeap()
+      for (id, known) in facts.sorted() where known.isDelivered { deliveries.insert(id, at: known.deliveredAt) }
+    }
+  }
+
+  @discardableResult
+  mutating func remove(_ id: FileID) -> Facts? {
+    guard let known = facts.removeValue(forKey: id) else { return nil }
+    if known.isPending {
+      pendingCount -= 1
+      pendingBytes &-= known.sizeBytes
+    }
+    if known.isDelivered { deliveredBytes &-= known.sizeBytes }
+    if !known.isMet { unmetCount -= 1 }
+    return known
+  }
+
+  /// The lowest number of a change that is not yet acknowledged.
+  mutating func oldestSequence() -> UInt64? {
+    dropStale()
+    return order.first?.key
+  }
+
+  /// Those that are to be delivered, the earliest change first.
+  mutating func oldestPending(countMax: Int, besides others: LookupSet<FileID> = []) -> [FileID] {
+    var found: [FileID] = []
+    var passed: [(id: FileID, sequence: UInt64)] = []
+    while found.count < countMax {
+      dropStale()
+      guard let first = order.first else { break }
+      order.removeFirst()
+      // Of one that was here before there may be two entries.
+      if passed.last?.id == first.value { continue }
+      passed.append((first.value, first.key))
+      if !others.contains(first.value) { found.append(first.value) }
+    }
+    for (id, sequence) in passed { order.insert(id, at: sequence) }
+    return found
+  }
+
+  /// Delivered ones, the oldest delivery first, of those that were delivered by then.
+  mutating func oldestDelivered(countMax: Int, by time: Int64, besides others: LookupSet<FileID>) -> [FileID] {
+    var found: [FileID] = []
+    var passed: [(id: FileID, time: Int64)] = []
+    while found.count < countMax, let first = deliveries.first, first.key <= time {
+      deliveries.removeFirst()
+      guard let known = facts[first.value], known.isDelivered, known.deliveredAt == first.key,
+        passed.last?.id != first.value
+      else { continue }
+      passed.append((first.value, first.key))
+      if !others.contains(first.value) { found.append(first.value) }
+    }
+    for (id, time) in passed { deliveries.insert(id, at: time) }
+    return found
+  }
+
+  private mutating func dropStale() {
+    while let first = order.first {
+      if let known = facts[first.value], known.isPending, known.sequence == first.key { return }
+      order.removeFirst()
+    }
+  }
+}

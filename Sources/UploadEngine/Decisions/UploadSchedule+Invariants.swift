@@ -1,0 +1,103 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// What holds after every event. Tests ask for it after each; nothing is decided by it.
+extension UploadSchedule {
+  /// What does not hold, in words; empty where all does. Goes over all files.
+  package var brokenInvariants: [String] {
+    brokenCounts + brokenPlaces + brokenReads + files.values.flatMap { brokenRequests(of: $0) }
+  }
+
+  /// What machines count by themselves is what there is.
+  private var brokenCounts: [String] {
+    let bodies = requests.values.count { $0.purpose.carriesBody }
+    return broken([
+      (link.inFlight == bodies, "the link counts \(link.inFlight) requests with bodies, of \(bodies)"),
+      (
+        requests.chunkCount == requests.values.count { if case .chunks = $0.purpose { true } else { false } },
+        "requests with chunks are miscounted"
+      ),
+      (
+        requests.controlCount <= limits.controlRequests,
+        "\(requests.controlCount) control requests, of at most \(limits.controlRequests)"
+      ),
+      (isProbeUnderWay, "the gate waits for a probe that is not under way"),
+    ])
+  }
+
+  private var isProbeUnderWay: Bool {
+    guard case .probing(let request) = gate.state else { return true }
+    return requests[request] != nil
+  }
+
+  /// Each file has one place, and no more have places than may.
+  private var brokenPlaces: [String] {
+    let unloadedToo = files.values.filter { unloaded[$0.id] != nil }.map(\.id)
+    return broken([
+      (LookupSet(activeMedium).count == activeMedium.count, "a medium file is at work twice"),
+      (LookupSet(activeLarge).count == activeLarge.count, "a large file is at work twice"),
+      (LookupSet(earlyFiles).count == earlyFiles.count, "an open file has two turns"),
+      (activeMedium.count <= limits.activeMediumFiles, "too many medium files are at work"),
+      (activeLarge.count <= limits.activeLargeFiles, "too many large files are at work"),
+      (unloadedToo.isEmpty, "in memory, and known to the catalog alone: \(unloadedToo)"),
+    ])
+  }
+
+  /// Every buffer is some chunk's, or a request's whose file goes another way by now.
+  private var brokenReads: [String] {
+    var known = LookupSet(requests.values.flatMap(\.purpose.reads))
+    var missing: [String] = []
+    for file in files.values {
+      for (index, state) in (file.transfer?.states ?? []).enumerated() {
+        guard let read = state.read else { continue }
+        known.insert(read)
+        if !buffers.holds(read) { missing.append("\(file.id), chunk \(index): \(state) without a buffer") }
+      }
+    }
+    let lost = buffers.ended.subtracting(known)
+    return missing + broken([(lost.isEmpty, "\(lost.count) buffers that no chunk and no request has")])
+  }
+
+  /// A file's requests are under way.
+  private func brokenRequests(of file: FileUpload) -> [String] {
+    var broken: [String] = []
+    if let request = file.publishing?.request, requests[request] == nil {
+      broken.append("\(file.id) waits for a publication that is not under way")
+    }
+    for (index, state) in (file.transfer?.states ?? []).enumerated() {
+      guard let request = state.request, requests[request] == nil else { continue }
+      broken.append("\(file.id), chunk \(index): \(state), which is not under way")
+    }
+    return broken
+  }
+
+  private func broken(_ rules: [(holds: Bool, otherwise: String)]) -> [String] {
+    rules.filter { !$0.holds }.map(\.otherwise)
+  }
+}
+
+extension InFlightRequest.Purpose {
+  fileprivate var carriesBody: Bool {
+    switch self {
+    case .chunks, .wholeFiles: true
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
+    }
+  }
+}
+
+extension ChunkTransfer.State {
+  fileprivate var read: ReadID? {
+    switch self {
+    case .reading(let read), .read(let read, _), .sending(_, let read, _): read
+    case .unsealed, .pending, .resting, .hole, .sendingHole, .streaming, .done: nil
+    }
+  }
+
+  fileprivate var request: HTTPRequestID? {
+    switch self {
+    case .sending(let request, _, _), .sendingHole(let request, _), .streaming(let request): request
+    case .unsealed, .pending, .resting, .reading, .hole, .read, .done: nil
+    }
+  }
+}
