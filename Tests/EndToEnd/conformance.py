@@ -76,6 +76,8 @@ class DestinationUnderTest:
     # The same for a server whose uploads under way cannot be seen from outside.
     shows_unfinished = True
     server_ca = None
+    # What it takes of a file before it has the first part.
+    early_bytes_max = 1 << 60
 
     def __init__(self, folder, authority):
         self.folder = folder
@@ -236,6 +238,8 @@ class S3(DestinationUnderTest):
 
 class S3OnRclone(S3):
     name, server_class = "s3-rclone", Rclone
+    # Its --multipart-streaming-buffer-limit is 256 MiB.
+    early_bytes_max = 240 << 20
     keeps_uploads = shows_unfinished = False
 
     def key(self, status):

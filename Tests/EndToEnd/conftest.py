@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Network"))
 
 from certificates import Authority, tls_1_3
+from filesystems import make_filesystem, run
 from form_servers import Form
 from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Program, Receiver, mounts_below, unmount_lazily
 from lying_servers import LyingServer
@@ -228,6 +229,26 @@ def tmpfs(folder):
     yield make
     for path in made:
         unmount_lazily(str(path))
+
+
+@pytest.fixture
+def little_disk(request, folder):
+    """A disk of its own, and small: a filesystem of this kind in a file, or in memory."""
+    require("root")
+    size = {"tmpfs": 64, "ext4": 64, "xfs": 320, "btrfs": 256}[request.param] << 20
+    place = folder / "little"
+    place.mkdir()
+    if request.param == "tmpfs":
+        run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place)
+    else:
+        require("loop-devices")
+        image = folder / "little.img"
+        with open(image, "wb") as file:
+            file.truncate(size)
+        make_filesystem(request.param, image)
+        run("mount", "-o", "loop", image, place)
+    yield place
+    unmount_lazily(str(place))
 
 
 @pytest.fixture

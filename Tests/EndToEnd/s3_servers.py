@@ -81,7 +81,13 @@ class Rclone(S3Server):
             check=True, capture_output=True, text=True, timeout=SOON).stdout
 
     def _uploads_document(self):
-        return self._signed("GET", "?uploads=")
+        try:
+            return self._signed("GET", "?uploads=")
+        except subprocess.CalledProcessError as error:
+            # Of a bucket in which none was begun so far it says that there is no such upload.
+            if "404" in error.stderr:
+                return ""
+            raise
 
     def begin_upload(self, key):
         """Somebody else begins an upload."""

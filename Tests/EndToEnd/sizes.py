@@ -107,7 +107,7 @@ def write_growing(scene, sizes):
         for end in (recording.size // 3, max(0, recording.size - 1)):
             recording.write_to(end)
         if scene.abilities.sends_while_writing and recording.size > GROWING_CHUNKS * scene.chunk:
-            early = max(2, recording.size // scene.chunk // 2)
+            early = min(max(2, recording.size // scene.chunk // 2), scene.there.early_bytes_max // scene.chunk)
             scene.mount.readings(
                 f"{scene.place}/{recording.name}", lambda status: status["chunks"]["done"] >= early, patience(sizes))
         assert scene.status(recording.name)["state"] == "writing"
@@ -124,7 +124,7 @@ def write_over_a_kill(scene, whole, growing):
     open_ones = [Recording(scene, f"{size} killed growing.mov", size) for size in growing]
     before, passes = scene.front.body_bytes, sum(whole) // 2
     if not whole and scene.abilities.sends_while_writing:
-        passes = sum(growing) // 4
+        passes = min(sum(growing) // 4, scene.there.early_bytes_max)
     scene.front.stop_after(max(1, passes))
     for recording in open_ones:
         recording.write_to(recording.size // 2)

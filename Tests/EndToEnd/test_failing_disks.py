@@ -15,8 +15,7 @@ import pytest
 
 from failing_calls import EIO, ENOMEM, ENOSPC, EROFS, ESTALE, Faults, Rule
 from failing_disk import FailingDisk, marked
-from filesystems import make_filesystem, run
-from harness import SOON, Program, clean_environment, sha256, unmount_lazily, wait_until
+from harness import SOON, Program, clean_environment, sha256, wait_until
 from promises import installed, require
 from test_little_disk import given_up, record
 
@@ -752,26 +751,6 @@ def test_a_state_that_another_program_has_open_is_said(new_mount, receiver):
         code, said = mount.start_and_fail()
         assert code == 13 and "another program has it open" in said, said
     mount.start()
-
-
-@pytest.fixture
-def little_disk(request, folder):
-    """A disk of its own, and small: a filesystem of this kind in a file, or in memory."""
-    require("root")
-    size = {"tmpfs": 64, "ext4": 64, "xfs": 320, "btrfs": 256}[request.param] << 20
-    place = folder / "little"
-    place.mkdir()
-    if request.param == "tmpfs":
-        run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place)
-    else:
-        require("loop-devices")
-        image = folder / "little.img"
-        with open(image, "wb") as file:
-            file.truncate(size)
-        make_filesystem(request.param, image)
-        run("mount", "-o", "loop", image, place)
-    yield place
-    unmount_lazily(str(place))
 
 
 def fill(place):

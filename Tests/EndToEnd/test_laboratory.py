@@ -26,16 +26,18 @@ RECORDS = 0.003
 class Writer(threading.Thread):
     """Records into a mount until it is told to stop: small files, takes that are closed, and a few changes."""
 
-    def __init__(self, mount, seed):
+    def __init__(self, mount, seed, rest):
         super().__init__(daemon=True)
         self.mount, self.random, self.ends, self.trouble = mount, random.Random(seed), threading.Event(), None
+        # The longest pause between two captures, in seconds.
+        self.rest = rest
         # Of all contents that are to be sent.
         self.written, self.contents = 0, 0
 
     def run(self):
         try:
             for number in itertools.count():
-                if self.ends.wait(self.random.uniform(0, 0.2)):
+                if self.ends.wait(self.random.uniform(0, self.rest)):
                     return
                 name = f"day {number % 3}/{number}{self.random.choice(ENDINGS)}"
                 (self.mount.root / name).parent.mkdir(exist_ok=True)
@@ -79,13 +81,14 @@ def differences(root, expected):
 
 @pytest.fixture
 def scale(request):
-    """Mounts, users, seconds, how often the receiver is restarted, and what part may be sent twice: a restart costs what is on its way."""
+    """Mounts, users, seconds, how often the receiver is restarted, what part may be sent twice (a restart costs what is on its way), and the
+    longest rest of a writer: everything lies in two places at the end, which is 30 GB in ten minutes."""
     option = request.config.getoption
     if option("--fresh"):
         seconds = option("--seconds") or 600
-        return 20, 24, seconds, seconds / 20, 0.02
+        return 20, 24, seconds, seconds / 20, 0.02, 1.2
     # Ten times as often.
-    return 4, 5, 9, 3, 0.1
+    return 4, 5, 9, 3, 0.1, 0.2
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def line():
 
 
 def test_everyones_files_arrive_beside_restarts(line, new_receiver, new_mount, folder, authority, scale):
-    mounts_count, users, seconds, pause, twice_max = scale
+    mounts_count, users, seconds, pause, twice_max, rest = scale
     receiver = new_receiver(start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
     tokens = [f"token-of-user-{number:02}-" + os.urandom(16).hex() for number in range(users)]
     # `files` is the first one's.
@@ -113,7 +116,7 @@ def test_everyones_files_arrive_beside_restarts(line, new_receiver, new_mount, f
         token.write_text(tokens[owner] + "\n")
         mounts.append(new_mount(
             None, "--chunk-size", "256KiB", to=f"https://127.0.0.1:{line.port}", ca=receiver.ca, token_file=token))
-    writers = [Writer(mount, number) for number, mount in enumerate(mounts)]
+    writers = [Writer(mount, number, rest) for number, mount in enumerate(mounts)]
     for writer in writers:
         writer.start()
     end = time.monotonic() + seconds

@@ -131,6 +131,26 @@ def test_time_in_which_the_mount_is_stopped_counts_against_nothing(new_mount, re
     assert sha256(receiver.files / "scan.mov") == sha256(source)
 
 
+def test_after_a_stop_while_nothing_is_done_a_file_needs_one_connections_set_up(new_mount, receiver):
+    """Regression (MC4): where nothing was due a stop was not noticed, and the next file went over dead connections."""
+    with ThrottlingProxy(receiver.port) as proxy:
+        mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
+        write_random(mount.root / "before.mov", 24 << 20)
+        mount.wait_for("before.mov", "complete")
+        # What was left to do a moment after that is done.
+        time.sleep(5)
+        proxy.bury_all()
+        mount.program.signal(signal.SIGSTOP)
+        try:
+            time.sleep(9)
+        finally:
+            mount.program.signal(signal.SIGCONT)
+        (mount.root / "after").write_bytes(b"x" * 1000)
+        mount.wait_for("after", "complete")
+        assert "nothing was done for a while" in mount.program.log and "no progress" not in mount.program.log
+        assert mount.status("after")["chunks"]["retried"] == 0 and mount.status("after")["attempts"] <= 1
+
+
 @pytest.mark.parametrize("is_open", [False, True], ids=["idle", "while a file is being written"])
 def test_after_waking_with_dead_connections_a_file_needs_one_connections_set_up(new_mount, receiver, folder, is_open):
     """Regression (MC4): it took a minute."""
