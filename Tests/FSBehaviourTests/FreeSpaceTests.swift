@@ -148,8 +148,12 @@ import UploadFS
       // The spool is far below its reserve.
       disk.takenByOthers.blocks.store(changedCount == 0 ? 120 : 60, ordering: .relaxed)
       try side(.open("new", [.create, .writeOnly], as: "file"))
+      // What cannot be had at all removes nothing, and has the disk asked anew.
+      #expect(try side(.fallocate("file", at: 0, count: 1000 * 4096)) == .failed(.noSpace))
+      #expect(try side(.get("100")) == .content(Content(Self.blocks(1))))
       #expect(try side(.write("file", Self.blocks(1))) == .number(4096))
       try side(.close("file"))
+      #expect(try side(.list(".")).names.count < 101)
     }
   }
 

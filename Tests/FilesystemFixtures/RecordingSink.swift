@@ -103,7 +103,7 @@ package final class RecordingSink: FileEventSink {
     state.withLock { state in
       state.candidatesAskedFor += 1
       let isHeldBack = state.candidatesAskedFor <= state.candidatesHeldBack
-      return isHeldBack ? [] : Array(state.candidates.prefix(countMax))
+      return isHeldBack ? [] : Array(state.candidates.filter { !state.gone.contains($0.id) }.prefix(countMax))
     }
   }
 

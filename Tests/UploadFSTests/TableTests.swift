@@ -332,6 +332,7 @@ struct SpaceLedgerTests {
     #expect(ledger.admit(1) == false)
     ledger.refresh(availableBytes: 999, at: 0)
     #expect(ledger.spareBytes == 0)
+    #expect(ledger.headroom == Headroom(lackingBytes: 1))
     #expect(ledger.admit(0) == true)
   }
 

@@ -49,12 +49,13 @@ extension Filesystem {
   }
 
   private func admitAtOnce(_ bytes: UInt64, isPartEnough: Bool, _ attempt: inout Attempt) -> UInt64 {
-    space.admit(bytes) { spareBytes in
+    space.admit(bytes) { headroom in
       // Files without a name that the kernel might still open are worth less than a write.
       withNodes { $0.table.unpinFiles() }
-      let spare = spareBytes()
-      if spare >= bytes || !isPartEnough && !isAttainable(bytes, spareBytes: spare) { return }
-      let found = evict(for: NeededRoom(bytes: bytes), &attempt.turns, spareBytes)
+      let room = NeededRoom(bytes: bytes)
+      let missingBytes = room.missingBytes(headroom())
+      if missingBytes == 0 || !isPartEnough && !isAttainable(missingBytes) { return }
+      let found = evict(for: room, &attempt.turns, headroom)
       attempt.heldBytes = found.heldBytes
       guard !found.isEnough else { return }
       attempt.isLoading = sink.loadCandidates()
@@ -63,19 +64,18 @@ extension Filesystem {
   }
 
   /// Both at one moment: what comes back in between would count twice, or not at all.
-  private func spareAndHeld(_ spareBytes: () -> UInt64) -> (spareBytes: UInt64, heldBytes: UInt64) {
+  private func headroomAndHeld(_ headroom: () -> Headroom) -> (headroom: Headroom, heldBytes: UInt64) {
     while true {
       let heldBytes = evictedFiles.heldBytes
-      let spare = spareBytes()
-      if evictedFiles.heldBytes == heldBytes { return (spare, heldBytes) }
+      let found = headroom()
+      if evictedFiles.heldBytes == heldBytes { return (found, heldBytes) }
     }
   }
 
-  /// All delivered files together would make room for so much.
-  private func isAttainable(_ bytes: UInt64, spareBytes: UInt64) -> Bool {
+  /// So much would come back from all delivered files together.
+  private func isAttainable(_ bytes: UInt64) -> Bool {
     var turns = EvictionTurns()
-    var (attainable, isOver) = spareBytes.addingReportingOverflow(evictedFiles.heldBytes)
-    if !isOver { (attainable, isOver) = attainable.addingReportingOverflow(sink.unloadedBytes) }
+    var (attainable, isOver) = evictedFiles.heldBytes.addingReportingOverflow(sink.unloadedBytes)
     while !isOver, attainable < bytes, let candidate = turns.next(among: sink.evictionCandidates) {
       turns.stays()
       (attainable, isOver) = attainable.addingReportingOverflow(snapshot(of: candidate.id)?.sizeBytes ?? 0)
@@ -95,11 +95,11 @@ extension Filesystem {
   /// Removes delivered files, oldest first, until so much is free, or comes back in a moment.
   @discardableResult
   private func evict(
-    for room: NeededRoom, _ turns: inout EvictionTurns, _ spareBytes: () -> UInt64
+    for room: NeededRoom, _ turns: inout EvictionTurns, _ headroom: () -> Headroom
   ) -> (isEnough: Bool, heldBytes: UInt64) {
     while true {
-      let found = spareAndHeld(spareBytes)
-      if room.isOnItsWay(spareBytes: found.spareBytes, heldBytes: found.heldBytes) { return (true, found.heldBytes) }
+      let found = headroomAndHeld(headroom)
+      if room.isOnItsWay(found.headroom, heldBytes: found.heldBytes) { return (true, found.heldBytes) }
       guard evictOne(&turns) else { return (false, found.heldBytes) }
     }
   }
@@ -151,7 +151,7 @@ extension Filesystem {
     guard space.spareBytes(refreshing: true) < bytes else { return }
     withNodes { $0.table.unpinFiles() }
     var turns = EvictionTurns()
-    evict(for: NeededRoom(bytes: bytes), &turns) { space.spareBytes(refreshing: true) }
+    evict(for: NeededRoom(bytes: bytes), &turns) { space.headroom(refreshing: true) }
   }
 
   /// How many bytes of a range, from its start on, a file has the space of already, so that writing them takes none: what lies before

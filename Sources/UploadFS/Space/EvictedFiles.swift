@@ -32,10 +32,15 @@ struct NeededRoom: Hashable, Sendable {
   /// So much is to be written.
   var bytes: UInt64
 
-  /// Nothing more has to be removed: it is there, or comes back in a moment.
-  func isOnItsWay(spareBytes: UInt64, heldBytes: UInt64) -> Bool {
-    spareBytes >= bytes || heldBytes >= bytes - spareBytes
+  /// What has to come back for it: what the reserve lacks comes first.
+  func missingBytes(_ headroom: Headroom) -> UInt64 {
+    if headroom.spareBytes >= bytes { return 0 }
+    let (missing, isOver) = (bytes - headroom.spareBytes).addingReportingOverflow(headroom.lackingBytes)
+    return isOver ? .max : missing
   }
+
+  /// Nothing more has to be removed: it is there, or comes back in a moment.
+  func isOnItsWay(_ headroom: Headroom, heldBytes: UInt64) -> Bool { heldBytes >= missingBytes(headroom) }
 
   /// A writer may be given a moment, because something may become free by itself.
   static func mayCome(isDelivering: Bool, heldBytes: UInt64) -> Bool { isDelivering || heldBytes > 0 }

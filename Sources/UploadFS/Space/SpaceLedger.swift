@@ -1,3 +1,11 @@
+/// How far the spool's filesystem is above its reserve, or below it. One of both is 0.
+struct Headroom: Hashable, Sendable {
+  /// So many bytes may be written before the reserve is touched.
+  var spareBytes: UInt64 = 0
+  /// So many bytes the reserve lacks already: other programs have written beside the spool.
+  var lackingBytes: UInt64 = 0
+}
+
 /// What is left on the spool's filesystem before its reserve would be touched: a pure account between two looks at
 /// statvfs(2).
 struct SpaceLedger: Hashable, Sendable {
@@ -29,12 +37,16 @@ struct SpaceLedger: Hashable, Sendable {
     refreshedAt = now
   }
 
-  /// Bytes that may still be written before the reserve is touched.
-  var spareBytes: UInt64 {
-    let (spare, isShort) = availableBytes.subtractingReportingOverflow(reserveBytes)
-    guard !isShort, spare > admittedBytes else { return 0 }
-    return spare - admittedBytes
+  /// What is left, or lacks.
+  var headroom: Headroom {
+    let (kept, isOver) = reserveBytes.addingReportingOverflow(admittedBytes)
+    guard !isOver else { return Headroom(lackingBytes: .max - availableBytes) }
+    return availableBytes >= kept
+      ? Headroom(spareBytes: availableBytes - kept) : Headroom(lackingBytes: kept - availableBytes)
   }
+
+  /// Bytes that may still be written before the reserve is touched.
+  var spareBytes: UInt64 { headroom.spareBytes }
 
   /// Admits all of `bytes` or nothing.
   mutating func admit(_ bytes: UInt64) -> Bool {

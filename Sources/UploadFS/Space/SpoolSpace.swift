@@ -22,13 +22,13 @@ final class SpoolSpace: Sendable {
 
   /// Admits up to `bytes` and returns how many; fewer when the reserve leaves no more, 0 when there is no room at all.
   ///
-  /// `makeRoom` is called at most once and only when room is short. It removes files until `spareBytes`, which asks the
+  /// `makeRoom` is called at most once and only when room is short. It removes files until `headroom`, which asks the
   /// system each time, returns enough or nothing more can go.
-  func admit(_ bytes: UInt64, makeRoom: (_ spareBytes: () -> UInt64) -> Void) -> UInt64 {
+  func admit(_ bytes: UInt64, makeRoom: (_ headroom: () -> Headroom) -> Void) -> UInt64 {
     if admitAll(bytes, refreshing: false) { return bytes }
     return roomTurn.withLock { _ in
       if admitAll(bytes, refreshing: true) { return bytes }
-      makeRoom { self.spareBytes(refreshing: true) }
+      makeRoom { self.headroom(refreshing: true) }
       if admitAll(bytes, refreshing: true) { return bytes }
       // Some filesystems give the blocks of removed files back only when their journal is written. What it fails with each
       // file is asked for.
@@ -60,10 +60,13 @@ final class SpoolSpace: Sendable {
   }
 
   /// What may still be written before the reserve is touched.
-  func spareBytes(refreshing: Bool = false) -> UInt64 {
+  func spareBytes(refreshing: Bool = false) -> UInt64 { headroom(refreshing: refreshing).spareBytes }
+
+  /// That, or what the reserve lacks.
+  func headroom(refreshing: Bool) -> Headroom {
     ledger.withLock { ledger in
       refresh(&ledger, always: refreshing)
-      return ledger.spareBytes
+      return ledger.headroom
     }
   }
 
