@@ -29,6 +29,10 @@ extension Logger {
       warning(
         "waiting to try again",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .chunkSentAgain(_, let path, let failure):
+      info(
+        "a chunk of a file has not arrived; it is sent again",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
     case .setBack(_, let path, let failure, let count, let wasSent):
       warning(
         wasSent

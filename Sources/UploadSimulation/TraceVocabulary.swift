@@ -213,6 +213,7 @@ extension UploadReport {
     case .delivered(let id, let path, _): "delivered \(id) \(path.displayText)"
     case .setBack(let id, let path, let failure, let count, _):
       "set back \(id) \(path.displayText): \(failure.code), \(count)"
+    case .chunkSentAgain(let id, let path, let failure): "sent again \(id) \(path.displayText): \(failure.code)"
     case .leftForTheEnd(let id, let path, let failure, let count):
       "left for the end \(id) \(path.displayText): \(failure.code), \(count)"
     case .retrying(let id, let path, let failure): "retrying \(id) \(path.displayText): \(failure.code)"

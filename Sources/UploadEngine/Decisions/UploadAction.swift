@@ -248,6 +248,8 @@ public enum UploadReport: Hashable, Sendable {
   case delivered(FileID, RelativePath, Receipt)
   /// A file waits and will be tried again.
   case retrying(FileID, RelativePath, FileStatus.Failure)
+  /// A chunk of a file has not arrived, for the first time since the file is sent, and goes out again; the others go on.
+  case chunkSentAgain(FileID, RelativePath, FileStatus.Failure)
   /// What was sent of a file is of no use and goes out again, for the `count`th time; or nothing of it was sent, and it is tried again.
   case setBack(FileID, RelativePath, FileStatus.Failure, count: Int, wasSent: Bool)
   /// What was sent of a file before it was due was of no use for the `count`th time; nothing more of it is, until it is due.

@@ -94,6 +94,8 @@ extension UploadSchedule {
     rest(index, of: transfer, id, &retry, failure, isAwaited: file.publishing != nil, at: now)
     files[id]?.lastFailure = shown
     actions.append(.showStatus(id))
+    // Once for a file: on a lossy line chunk after chunk may go twice.
+    if file.progress.retriedChunks == 0 { actions.append(.report(.chunkSentAgain(id, file.path, shown))) }
     guard isNewRound else { return }
     if file.progress.failedAt == nil {
       files[id]?.progress.failedAt = now.monotonic

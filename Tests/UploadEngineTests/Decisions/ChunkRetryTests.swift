@@ -52,6 +52,17 @@ import Testing
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
     #expect(harness.status(file.id)?.chunks.retried == 60)
+    #expect(harness.saysSentAgain == ["a.mov: damaged"], "once for a file, however many chunks go twice")
+  }
+
+  /// Regression: the log had no word of a chunk that went twice, unless the whole file had to pause.
+  @Test func aChunkThatGoesTwice_isSaid() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    harness.answerChunk(0, .chunkStored)
+    #expect(harness.saysSentAgain == [])
+    harness.answerChunk(1, .refused(StepFailure(.digestMismatch, "damaged")))
+    #expect(harness.saysSentAgain == ["a.mov: damaged"])
   }
 
   @Test func chunkThatIsDamagedSevenTimes_failsTheFile() {
@@ -275,5 +286,15 @@ import Testing
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
     #expect(harness.buffers.isEmpty)
+  }
+}
+
+extension ScheduleHarness {
+  /// Which files the log says to have a chunk that is sent again, and why.
+  fileprivate var saysSentAgain: [String] {
+    others.compactMap { action in
+      guard case .report(.chunkSentAgain(_, let path, let failure)) = action else { return nil }
+      return "\(path.displayText): \(failure.message)"
+    }
   }
 }

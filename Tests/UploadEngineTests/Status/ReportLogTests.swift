@@ -31,6 +31,14 @@ import Testing
     #expect(lines(of: delivered(as: nil)) == ["delivered path=day 1/a.mov receipt=r1"])
   }
 
+  @Test func aChunkThatGoesTwice_isSaidWithItsReason() {
+    let failure = FileStatus.Failure(code: "stalled", message: "no byte for 30 s", atMilliseconds: 1)
+    #expect(
+      lines(of: .chunkSentAgain(FileID(high: 0, low: 1), RelativePath("a.mov"), failure)) == [
+        "a chunk of a file has not arrived; it is sent again code=stalled path=a.mov reason=no byte for 30 s"
+      ])
+  }
+
   @Test(arguments: [true, false]) func whatWasNotSent_isNotCalledOfNoUse(wasSent: Bool) {
     let failure = FileStatus.Failure(code: "misdirected", message: "elsewhere", atMilliseconds: 1)
     let line = lines(
