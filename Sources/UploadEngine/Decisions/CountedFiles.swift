@@ -28,7 +28,7 @@ extension UploadSchedule {
     if files.changed != nil { files.changed = [] }
     return CountedFiles(
       changed: changed.map { id in (id, files.entry(id).map { FileStanding($0.file) } ?? .none) },
-      atWork: (activeMedium + activeLarge).filter { files.entry($0)?.file.phase == .ready },
+      atWork: queues.working.filter { files.entry($0)?.file.phase == .ready },
       leaving: filesBeingDiscarded(), isPaused: gate.failure != nil, isScanFailing: scanFailure != nil)
   }
 }

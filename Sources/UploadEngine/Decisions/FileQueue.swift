@@ -17,7 +17,7 @@ struct FileQueue: Sendable {
   }
 
   /// Those that wait, from the one that came last on.
-  var latestFirst: some Sequence<FileID> { files[head...].reversed() }
+  var latestFirst: ReversedCollection<ArraySlice<FileID>> { files[head...].reversed() }
 
   mutating func popFirst() -> FileID? {
     guard head < files.count else { return nil }

@@ -11,7 +11,7 @@ extension UploadSchedule {
     guard buffers.chunkBytesInUse > 0 || abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
     let hasStream = requests.chunkCount < link.streams + requestsAwaited(at: now)
-    for id in activeMedium + activeLarge where !passedOver.contains(id) {
+    for id in queues.working where !passedOver.contains(id) {
       guard let entry = files.entry(id), let transfer = entry.file.transfer,
         !transfer.readIndices.isEmpty || entry.file.isStreamed,
         mayProbe(with: entry.file), best.map({ $0.time > turnTime(of: entry.file) }) ?? true
@@ -74,7 +74,7 @@ extension UploadSchedule {
   /// ahead of a question to the server, whose answer decides what needs to be sent at all.
   func nextFileToRead() -> FileID? {
     var best: (id: FileID, time: UInt64)?
-    for id in activeMedium + activeLarge {
+    for id in queues.working {
       guard let entry = files.entry(id), let transfer = entry.file.transfer, !entry.file.isOpen,
         !entry.file.isStreamed, best.map({ $0.time > entry.file.virtualTime }) ?? true
       else { continue }
@@ -122,7 +122,7 @@ extension UploadSchedule {
     transfer.set(.reading(read), at: index)
     // What is sent early costs a file nothing: its turn begins when it is complete.
     if !isSmall, entry.file.phase == .ready {
-      virtualTime = max(virtualTime, entry.file.virtualTime)
+      queues.served(at: entry.file.virtualTime)
       files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
     }
     actions.append(

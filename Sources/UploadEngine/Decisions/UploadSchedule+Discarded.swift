@@ -28,7 +28,7 @@ extension UploadSchedule {
   /// Ends discarded sessions whose time has come.
   mutating func abortDiscarded(at now: Moment) {
     guard !discarded.isEmpty, maySend(at: now) else { return }
-    let isBusy = !activeMedium.isEmpty || !activeLarge.isEmpty || files.counts.smallAtWork > 0
+    let isBusy = !queues.working.isEmpty || files.counts.smallAtWork > 0
     // Where nothing else is to be sent it finds out whether the destination is there again.
     func isTime(for session: borrowing Discarded) -> Bool {
       session.due <= now.monotonic || !isBusy && session.attempts == 0

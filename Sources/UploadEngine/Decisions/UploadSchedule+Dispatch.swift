@@ -39,17 +39,17 @@ extension UploadSchedule {
       return failForGood(id, failure, at: now)
     }
     if !isResuming { prepareTransfer(&file, at: now) }
-    file.virtualTime = max(file.virtualTime, virtualTime)
+    file.virtualTime = max(file.virtualTime, queues.virtualTime)
     // What is in memory alone goes first.
     let goesFirst = file.snapshot.diskErrno != nil
     if goesFirst { file.virtualTime = 0 }
     files[id] = file
     if isSmall(file) {
-      smallQueue.append(id, goesFirst: goesFirst)
+      queues.small.join(id, goesFirst: goesFirst)
     } else if file.isWholeFile, !file.isStreamed {
-      if !activeMedium.contains(id) { mediumQueue.append(id, goesFirst: goesFirst) }
-    } else if !activeLarge.contains(id) {
-      largeQueue.append(id, goesFirst: goesFirst)
+      queues.medium.join(id, goesFirst: goesFirst)
+    } else {
+      queues.large.join(id, goesFirst: goesFirst)
     }
     actions.append(.showStatus(id))
   }
@@ -112,7 +112,7 @@ extension UploadSchedule {
     admit()
     askForHoles()
     probeWithUntried(at: now)
-    for id in activeLarge {
+    for id in queues.large.working {
       sendControl(id, at: now)
       sendZeros(id, at: now)
     }
@@ -129,7 +129,7 @@ extension UploadSchedule {
     }
     // An empty file is ready without a read, and behind the last chunk that has gone out just now its commit follows.
     sendSmallFiles(at: now)
-    for id in activeLarge { sendControl(id, at: now) }
+    for id in queues.large.working { sendControl(id, at: now) }
     admit()
     // One whose upload has begun anew by now waits for this alone.
     askForHoles()
@@ -181,34 +181,25 @@ extension UploadSchedule {
 
   /// Fills the places of files that are done, or wait.
   private mutating func admit() {
-    guard files.readyChanges != admittedChanges || !mediumQueue.isEmpty || !largeQueue.isEmpty else { return }
-    if files.readyChanges != admittedChanges {
-      (activeMedium, mediumTime) = staying(activeMedium, asWholeFile: true, mediumTime)
-      (activeLarge, largeTime) = staying(activeLarge, asWholeFile: false, largeTime)
-      admittedChanges = files.readyChanges
-    }
-    while activeMedium.count < limits.activeMediumFiles, let id = mediumQueue.popFirst() {
-      guard isAtWork(id, asWholeFile: true), !activeMedium.contains(id) else { continue }
-      files.update(id) { $0.takePlace(from: mediumTime) }
-      activeMedium.append(id)
-    }
-    while activeLarge.count < limits.activeLargeFiles, let id = largeQueue.popFirst() {
-      guard isAtWork(id, asWholeFile: false), !activeLarge.contains(id) else { continue }
-      files.update(id) { $0.takePlace(from: largeTime) }
-      activeLarge.append(id)
-    }
+    let hasChanged = queues.hasChanged(since: files.readyChanges)
+    if hasChanged || queues.medium.hasWaiting { admit(\.medium, asWholeFiles: true, hasChanged: hasChanged) }
+    if hasChanged || queues.large.hasWaiting { admit(\.large, asWholeFiles: false, hasChanged: hasChanged) }
   }
 
-  /// A place is handed on with the time that was used on it. Files that come one after the other without end would otherwise
-  /// each begin before those that are at work for long, and these would never have another turn.
-  private func staying(_ places: [FileID], asWholeFile: Bool, _ time: UInt64) -> ([FileID], UInt64) {
-    var (staying, time) = (places, time)
-    staying.removeAll { id in
-      if isAtWork(id, asWholeFile: asWholeFile) { return false }
-      time = max(time, files.entry(id)?.file.virtualTime ?? 0)
-      return true
+  private mutating func admit(
+    _ places: WritableKeyPath<TurnQueues, WorkPlaces>, asWholeFiles: Bool, hasChanged: Bool
+  ) {
+    if hasChanged {
+      for id in queues[keyPath: places].working where !isAtWork(id, asWholeFile: asWholeFiles) {
+        queues[keyPath: places].leave(id, at: files.entry(id)?.file.virtualTime ?? 0)
+      }
     }
-    return (staying, time)
+    while let id = queues[keyPath: places].popForFreePlace() {
+      guard isAtWork(id, asWholeFile: asWholeFiles) else { continue }
+      let time = queues[keyPath: places].handedOnTime
+      files.update(id) { $0.takePlace(from: time) }
+      queues[keyPath: places].take(id)
+    }
   }
 
   private func isAtWork(_ id: FileID, asWholeFile: Bool) -> Bool {

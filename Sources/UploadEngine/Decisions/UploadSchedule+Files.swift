@@ -185,9 +185,9 @@ extension UploadSchedule {
       } else if snapshot.diskErrno != nil, before.diskErrno == nil, !file.isSmallAtWork, file.publishing == nil {
         makeReady(snapshot.id, at: now)
       } else {
-        files.update(snapshot.id) { $0.virtualTime = max($0.virtualTime, virtualTime) }
+        files.update(snapshot.id) { $0.virtualTime = max($0.virtualTime, queues.virtualTime) }
         // It was passed over while it was open.
-        if isSmall(file) { smallQueue.append(snapshot.id) }
+        if isSmall(file) { queues.small.join(snapshot.id) }
       }
     case .interrupted where wasUnreadable && snapshot.interruption?.isOfSpool != true:
       // The spool can say by now what it holds.

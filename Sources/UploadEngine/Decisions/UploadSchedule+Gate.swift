@@ -65,7 +65,7 @@ extension UploadSchedule {
     guard !gate.isOpen, maySend(at: now) else { return }
     isProbingWithUntried = true
     defer { isProbingWithUntried = false }
-    for id in activeLarge {
+    for id in queues.large.working {
       sendControl(id, at: now)
       sendZeros(id, at: now)
     }
@@ -92,7 +92,7 @@ extension UploadSchedule {
   /// No more of a file is read ahead than goes out next, where the destination has lost repeatedly what it had acknowledged.
   func mayReadAhead(ofFile file: FileUpload) -> Bool {
     guard file.progress.setbacks.areRepeated else { return true }
-    return !(activeLarge + earlyFiles).contains { id in
+    return !(queues.large.working + earlyFiles).contains { id in
       guard let other = files.entry(id)?.file, other.progress.setbacks.areRepeated else { return false }
       return other.transfer.map { $0.readingCount > 0 || !$0.readIndices.isEmpty } ?? false
     }

@@ -34,14 +34,11 @@ extension UploadSchedule {
   /// Each file has one place, and no more have places than may.
   private var brokenPlaces: [String] {
     let unloadedToo = files.values.filter { unloaded[$0.id] != nil }.map(\.id)
-    return broken([
-      (LookupSet(activeMedium).count == activeMedium.count, "a medium file is at work twice"),
-      (LookupSet(activeLarge).count == activeLarge.count, "a large file is at work twice"),
-      (LookupSet(earlyFiles).count == earlyFiles.count, "an open file has two turns"),
-      (activeMedium.count <= limits.activeMediumFiles, "too many medium files are at work"),
-      (activeLarge.count <= limits.activeLargeFiles, "too many large files are at work"),
-      (unloadedToo.isEmpty, "in memory, and known to the catalog alone: \(unloadedToo)"),
-    ])
+    return queues.brokenInvariants
+      + broken([
+        (LookupSet(earlyFiles).count == earlyFiles.count, "an open file has two turns"),
+        (unloadedToo.isEmpty, "in memory, and known to the catalog alone: \(unloadedToo)"),
+      ])
   }
 
   /// Every buffer is some chunk's, or a request's whose file goes another way by now.

@@ -175,9 +175,9 @@ extension UploadSchedule {
   private func latestWaiting(countMax: Int, at now: Moment) -> [FileID] {
     guard countMax > 0 else { return [] }
     var found: LookupTable<FileID, UInt64> = [:]
-    for queue in [smallQueue, mediumQueue, largeQueue] {
+    for waiting in [queues.small.latestFirst, queues.medium.latestFirst, queues.large.latestFirst] {
       var count = 0
-      for id in queue.latestFirst.prefix(Self.lookedAtMax) {
+      for id in waiting.prefix(Self.lookedAtMax) {
         guard count < countMax else { break }
         guard let file = files.entry(id)?.file, file.phase == .ready, mayUnload(file, at: now) else { continue }
         found[id] = file.changeSequence
@@ -212,7 +212,7 @@ extension UploadSchedule {
     let id = file.id
     guard file.receipt == nil, file.publishedPaths.isEmpty, file.attempts == 0, !file.isSmallAtWork, !file.goesAlone,
       !file.needsNewConnection, file.session.map({ $0.state == .wanted }) ?? true,
-      file.transfer.map(\.isUntouched) ?? true, !activeMedium.contains(id), !activeLarge.contains(id),
+      file.transfer.map(\.isUntouched) ?? true, !queues.isWorking(id),
       !earlyFiles.contains(id), !refusedFiles.contains(id), !probedFiles.contains(id), !discarding.contains(id)
     else { return false }
     var progress = file.progress
@@ -246,9 +246,7 @@ extension UploadSchedule {
 
   private mutating func leaveQueues(_ gone: LookupSet<FileID>) {
     guard !gone.isEmpty else { return }
-    smallQueue.removeAll { gone.contains($0) }
-    mediumQueue.removeAll { gone.contains($0) }
-    largeQueue.removeAll { gone.contains($0) }
+    queues.removeWaiting { gone.contains($0) }
     comparisons.removeAll { gone.contains($0) }
   }
 

@@ -30,7 +30,7 @@ extension UploadSchedule {
       transfer.set(.pending, at: index)
       release(read)
     case .success(let digest):
-      if isSmall(file) { smallReady.append(id) }
+      if isSmall(file) { queues.small.becameReady(id) }
       if !file.isWholeFile, isAlreadyThere(digest, index, of: file) {
         transfer.set(.done(digest), at: index)
         file.session?.held.acknowledge(digest, at: index)

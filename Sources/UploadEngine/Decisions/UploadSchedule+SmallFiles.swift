@@ -29,7 +29,7 @@ extension UploadSchedule {
   /// Reads those that wait, as far as there are buffers. One that somebody has opened again is passed over: it comes back
   /// when it has settled.
   mutating func readSmallFiles(at now: Moment) {
-    while buffers.smallInUse < smallBuffers, let id = smallQueue.popFirst() {
+    while buffers.smallInUse < smallBuffers, let id = queues.small.popFirst() {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen else { continue }
       let transfer = file.transfer ?? FileUpload.wholeTransfer(of: file.snapshot.sizeBytes)
       guard transfer.states.isEmpty || transfer.nextPending() != nil else { continue }
@@ -37,20 +37,20 @@ extension UploadSchedule {
         $0.isSmallAtWork = true
         $0.transfer = transfer
       }
-      if transfer.states.isEmpty { smallReady.append(id) } else { readChunk(of: id, isSmall: true, at: now) }
+      if transfer.states.isEmpty { queues.small.becameReady(id) } else { readChunk(of: id, isSmall: true, at: now) }
     }
   }
 
   /// Sends those whose bytes are there.
   mutating func sendSmallFiles(at now: Moment) {
-    if smallReady.isEmpty { smallReadySince = nil } else { smallReadySince = smallReadySince ?? now.monotonic }
+    queues.small.beginGathering(at: now.monotonic)
     if !gate.isOpen, maySend(at: now) { orderForATrial() }
-    while !smallReady.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
-      let turns = takeSmallFiles(countMax: gate.isOpen ? filesPerRequest : 1, at: now)
+    while !queues.small.ready.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
+      let taken = takeSmallFiles(countMax: gate.isOpen ? filesPerRequest : 1, at: now)
       // Those that are passed over for now have their turn right after that.
-      if !turns.isEmpty || !isProbingWithUntried { smallReadySince = smallReady.isEmpty ? nil : now.monotonic }
-      let sharesFrame = shareFrame(turns, at: now)
-      let ready = sharesFrame ? turns : withoutThoseReadForThemselves(turns, at: now)
+      if !taken.isEmpty || !isProbingWithUntried { queues.small.gatherAnew(at: now.monotonic) }
+      let sharesFrame = shareFrame(taken, at: now)
+      let ready = sharesFrame ? taken : withoutThoseReadForThemselves(taken, at: now)
       guard !ready.isEmpty else { return }
       sendWholeFiles(ready, sharesFrame: sharesFrame, at: now)
     }
@@ -59,21 +59,21 @@ extension UploadSchedule {
   /// Those come first that a trial takes first. The keys are taken out beforehand: a closure would have a copy of the schedule.
   private mutating func orderForATrial() {
     var keyed: [(order: UInt64, id: FileID)] = []
-    keyed.reserveCapacity(smallReady.count)
-    for id in smallReady { keyed.append((trialOrder(of: id), id)) }
+    keyed.reserveCapacity(queues.small.ready.count)
+    for id in queues.small.ready { keyed.append((trialOrder(of: id), id)) }
     keyed.sort { $0.order < $1.order }
-    smallReady = keyed.map(\.id)
+    queues.small.keepReady(keyed.map(\.id))
   }
 
   /// Small files have waited for company for long enough; while they have not, it is seen to that they will. However many
   /// there are, they leave most requests to larger files.
   private mutating func haveGathered(at now: Moment) -> Bool {
-    let hasLargerOnes = !activeMedium.isEmpty || !activeLarge.isEmpty
+    let hasLargerOnes = !queues.medium.working.isEmpty || !queues.large.working.isEmpty
     guard filesPerRequest > 1 else { return !hasLargerOnes || requests.smallCount < limits.parallelSmallRequests }
     if requests.smallCount == 0 { return true }
-    guard requests.smallCount < limits.parallelSmallRequests, let smallReadySince else { return false }
-    if smallReady.count >= min(filesPerRequest, UploadConstants.bundleFilesWanted) { return true }
-    let due = smallReadySince + UploadConstants.bundlePatience
+    guard requests.smallCount < limits.parallelSmallRequests, let since = queues.small.readySince else { return false }
+    if queues.small.ready.count >= min(filesPerRequest, UploadConstants.bundleFilesWanted) { return true }
+    let due = since + UploadConstants.bundlePatience
     if due <= now.monotonic { return true }
     timers.start(.gathering, at: due)
     return false
@@ -82,14 +82,14 @@ extension UploadSchedule {
   /// Those that go in the next request. Some stay for later: their name is being published by another request, or an
   /// earlier content of theirs is.
   private mutating func takeSmallFiles(countMax: Int, at now: Moment) -> [WholeFileTurn] {
-    var turns: [WholeFileTurn] = []
+    var taken: [WholeFileTurn] = []
     var names: LookupSet<RelativePath> = []
     var rest: [FileID] = []
     var byteCount: UInt64 = 0
     let bytesMax = UInt64(
       min(UploadConstants.bundleBytesMax, link.tier.chunkBytes, requestBytesMax ?? .max, bundleBytes(at: now)))
     var isFull = false
-    for id in smallReady {
+    for id in queues.small.ready {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), let transfer = file.transfer else {
         continue
       }
@@ -104,18 +104,18 @@ extension UploadSchedule {
         continue
       }
       byteCount += isFull ? 0 : file.snapshot.sizeBytes
-      isFull = isFull || turns.count == countMax || !turns.isEmpty && (byteCount > bytesMax || file.goesAlone)
+      isFull = isFull || taken.count == countMax || !taken.isEmpty && (byteCount > bytesMax || file.goesAlone)
       guard !isFull, file.publishing == nil, mayProbe(with: file), mayPublish(turn.path, of: file),
         names.insert(turn.path).inserted
       else {
         rest.append(id)
         continue
       }
-      turns.append(turn)
+      taken.append(turn)
       isFull = file.goesAlone
     }
-    smallReady = rest
-    return turns
+    queues.small.keepReady(rest)
+    return taken
   }
 
   /// Nil when it has no name to be published under.
@@ -224,7 +224,7 @@ extension UploadSchedule {
       let transfer = file.transfer, transfer.states.isEmpty || transfer.nextPending() != nil
     else { return }
     files.update(id) { $0.isSmallAtWork = false }
-    smallQueue.append(id)
+    queues.small.join(id)
   }
 }
 

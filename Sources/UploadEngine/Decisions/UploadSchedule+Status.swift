@@ -53,7 +53,7 @@ extension UploadSchedule {
   public mutating func summary(at now: Moment) -> MountSummary {
     var summary = MountSummary()
     let counts = files.counts
-    let working = (activeMedium + activeLarge).compactMap { files.entry($0)?.file }.filter { $0.phase == .ready }
+    let working = queues.working.compactMap { files.entry($0)?.file }.filter { $0.phase == .ready }
     let workingCount = working.count + counts.smallAtWork
     let isPaused = gate.failure != nil
     summary.filesByState = [
@@ -288,8 +288,7 @@ extension UploadSchedule {
   public var mayFreeSpace: Bool {
     if mayRelease || memoryFit.isLoadingDelivered { return true }
     guard gate.isOpen else { return false }
-    return files.counts.finishing > 0 || files.counts.smallAtWork > 0 || link.inFlight > 0 || !activeMedium.isEmpty
-      || !activeLarge.isEmpty
+    return files.counts.finishing > 0 || files.counts.smallAtWork > 0 || link.inFlight > 0 || !queues.working.isEmpty
   }
 
   private func state(of file: FileUpload) -> FileStatus.State {
@@ -306,7 +305,7 @@ extension UploadSchedule {
     case .removed: return file.wasDelivered ? .complete : .cancelled
     case .ready:
       if gate.failure != nil { return .waiting }
-      let isAtWork = file.isSmallAtWork || activeMedium.contains(file.id) || activeLarge.contains(file.id)
+      let isAtWork = file.isSmallAtWork || queues.isWorking(file.id)
       return isAtWork ? .uploading : .queued
     }
   }

@@ -20,7 +20,7 @@ extension UploadSchedule {
   /// Sends it; false when it has no name to be published under.
   mutating func stream(_ id: FileID, at now: Moment) -> Bool {
     guard let file = files.entry(id)?.file, let path = file.nextPath(limits) else { return false }
-    virtualTime = max(virtualTime, file.virtualTime)
+    queues.served(at: file.virtualTime)
     files.update(id) {
       $0.virtualTime += $0.snapshot.sizeBytes
       $0.progress.streamedBytes = 0

@@ -50,7 +50,7 @@ extension UploadSchedule {
 
   mutating func askForHoles() {
     guard abilities.takesZeros, zeros != .none else { return }
-    for id in activeLarge {
+    for id in queues.large.working {
       guard let file = files.entry(id)?.file, let transfer = file.transfer, transfer.holeSearch == .wanted,
         waitsForHoles(file)
       else { continue }

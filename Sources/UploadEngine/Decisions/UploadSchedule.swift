@@ -204,16 +204,7 @@ public struct UploadSchedule: Sendable {
   /// Files that look different from what was delivered of them, and the one that is read to be compared.
   var comparisons = FileQueue()
   var comparing: FileID?
-  /// Small files to be read.
-  var smallQueue = FileQueue()
-  /// Small files whose bytes are in a buffer.
-  var smallReady: [FileID] = []
-  /// When the first of them came.
-  var smallReadySince: MonotonicTime?
-  var mediumQueue = FileQueue()
-  var largeQueue = FileQueue()
-  var activeMedium: [FileID] = []
-  var activeLarge: [FileID] = []
+  var queues: TurnQueues
   /// Files of which chunks are sent before they are complete, next turn first.
   var earlyFiles: [FileID] = []
   /// A writer has found no space a moment ago.
@@ -222,13 +213,6 @@ public struct UploadSchedule: Sendable {
   var growthPause: Duration = .zero
   /// A look since the last round has found something.
   var hasGrown = false
-  /// ``FileTable/readyChanges`` when places were last given away.
-  var admittedChanges: UInt64 = 0
-  /// Where the file stood that was last given a chunk's buffer: what was given to each, counted from a common start.
-  var virtualTime: UInt64 = 0
-  /// The latest time of those that have left a medium, or a large file's place.
-  var mediumTime: UInt64 = 0
-  var largeTime: UInt64 = 0
   var requests = InFlightRequests()
   /// Publications that have ended without an answer, by their names.
   var doubts: LookupTable<RelativePath, [Doubt]> = [:]
@@ -348,6 +332,7 @@ public struct UploadSchedule: Sendable {
     self.random = random
     endpoints = EndpointTable(count: endpointCount)
     link = LinkControl(limits.ofLink)
+    queues = TurnQueues(limits)
     inherit(Inheritance(catalog: catalog, records: records))
   }
 

@@ -1,0 +1,48 @@
+import FileModel
+
+/// Complete files that wait for their turn, or have it (spec E7): small, medium and large ones apart, so that none is held up by the
+/// others. Among files at work the next buffer goes to the one that was given the fewest bytes.
+struct TurnQueues: Sendable {
+  var small = SmallFileTurns()
+  /// Files that go in one request each.
+  var medium: WorkPlaces
+  /// Files that go in chunks, or are streamed.
+  var large: WorkPlaces
+  /// Where the file stood that was last given a chunk's buffer: what was given to each, counted from a common start. A file that joins
+  /// starts there.
+  private(set) var virtualTime: UInt64 = 0
+  /// ``FileTable/readyChanges`` when places were last given away.
+  private var changesSeen: UInt64 = 0
+
+  init(_ limits: UploadLimits) {
+    medium = WorkPlaces(countMax: limits.activeMediumFiles)
+    large = WorkPlaces(countMax: limits.activeLargeFiles)
+  }
+
+  /// Files that have a place.
+  var working: [FileID] { medium.working + large.working }
+
+  /// The file has a place.
+  func isWorking(_ id: FileID) -> Bool { medium.working.contains(id) || large.working.contains(id) }
+
+  /// A file at this virtual time is given a buffer.
+  mutating func served(at time: UInt64) { virtualTime = max(virtualTime, time) }
+
+  /// Whether files have become ready, or ceased to be, since this was asked last.
+  mutating func hasChanged(since changes: UInt64) -> Bool {
+    defer { changesSeen = changes }
+    return changes != changesSeen
+  }
+
+  /// Files that are gone from memory have no turn.
+  mutating func removeWaiting(where isGone: (FileID) -> Bool) {
+    small.removeWaiting(where: isGone)
+    medium.removeWaiting(where: isGone)
+    large.removeWaiting(where: isGone)
+  }
+
+  /// What does not hold, in words.
+  var brokenInvariants: [String] {
+    medium.brokenInvariants.map { "medium files: \($0)" } + large.brokenInvariants.map { "large files: \($0)" }
+  }
+}
