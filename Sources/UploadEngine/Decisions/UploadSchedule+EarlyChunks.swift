@@ -4,8 +4,6 @@ import Lookup
 /// Chunks that are sent before their file may be published: while it is written (spec H3), and while it has a temporary
 /// name (spec H4). They go into the session that the file will be published from, so that little is left for its end.
 extension UploadSchedule {
-  private static let growthPauseMax: Duration = .milliseconds(800)
-
   /// What has happened to the chunks of a file that is being written; answers ``UploadAction/lookAtGrowth(_:chunkBytes:anew:)``.
   /// Nil when it cannot be followed: then nothing more of it is sent before it is complete.
   public mutating func grew(_ id: FileID, _ report: GrowthReport?, at now: Moment) {
@@ -47,8 +45,8 @@ extension UploadSchedule {
       chunkBytes: session.chunkBytes, headChunks: abilities.rows == .one ? 0 : FileGrowth.headChunks)
     file.transfer = ChunkTransfer(growingBy: session.chunkBytes)
     files[id] = file
-    joinEarlyFiles(id)
-    hasGrown = true
+    openFiles.joinEarly(id)
+    openFiles.noteGrowth()
     actions.append(.lookAtGrowth(id, chunkBytes: session.chunkBytes, anew: true))
   }
 
@@ -92,7 +90,7 @@ extension UploadSchedule {
       file.transfer = ChunkTransfer(
         plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes))
     }
-    joinEarlyFiles(file.id)
+    openFiles.joinEarly(file.id)
   }
 
   /// False when nothing follows from it.
@@ -102,7 +100,7 @@ extension UploadSchedule {
       let transfer = file.transfer, growth.chunkBytes == report.chunkBytes
     else { return true }
     var isNews = report.isFirst || report.wasEmptied || !report.changes.isEmpty
-    if !report.changes.isEmpty { hasGrown = true }
+    if !report.changes.isEmpty { openFiles.noteGrowth() }
     let count = ChunkPlan(sizeBytes: report.sizeBytes, chunkBytes: report.chunkBytes).count
     for index in growth.take(report, at: now.monotonic) {
       // What was thrown away as a whole is not rewritten in places.
@@ -166,13 +164,9 @@ extension UploadSchedule {
 
   // MARK: - Turns
 
-  private mutating func joinEarlyFiles(_ id: FileID) {
-    if !earlyFiles.contains(id) { earlyFiles.append(id) }
-  }
-
   /// Looks at all growing files, and again after a while.
   mutating func lookAtGrowth(at now: Moment) {
-    for id in earlyFiles {
+    for id in openFiles.early {
       guard let growth = files.entry(id)?.file.growth else { continue }
       actions.append(.lookAtGrowth(id, chunkBytes: growth.chunkBytes, anew: false))
     }
@@ -180,14 +174,14 @@ extension UploadSchedule {
 
   /// Files that are no longer early leave; sessions that are in doubt are asked about; and the next look is planned.
   mutating func askForEarlyFiles(at now: Moment) {
-    guard !earlyFiles.isEmpty else { return }
+    guard !openFiles.early.isEmpty else { return }
     var isGrowing = false
-    earlyFiles.removeAll { id in
+    openFiles.leaveEarly { id in
       guard let file = files.entry(id)?.file, file.isEarly else { return true }
       if file.growth != nil { isGrowing = true }
       return false
     }
-    for id in earlyFiles where requests.controlCount < limits.controlRequests && maySend(at: now) {
+    for id in openFiles.early where requests.controlCount < limits.controlRequests && maySend(at: now) {
       guard let state = files.entry(id)?.file.session?.state, isRested(id, at: now), var file = files[id] else {
         continue
       }
@@ -201,31 +195,26 @@ extension UploadSchedule {
       files[id] = file
     }
     guard isGrowing, !timers.isRunning(.growth) else { return }
-    growthPause = hasGrown ? limits.growthInterval : min(growthPause * 2, Self.growthPauseMax)
-    growthPause = max(growthPause, limits.growthInterval * max(1, earlyFiles.count / 16))
-    hasGrown = false
-    timers.start(.growth, at: now.monotonic + growthPause)
+    timers.start(.growth, at: now.monotonic + openFiles.takeGrowthPause(interval: limits.growthInterval))
   }
 
   /// The next early file to read from; each has its turn.
   mutating func nextEarlyFileToRead(at now: Moment) -> FileID? {
     guard gate.isOpen else { return nil }
-    let place = earlyFiles.firstIndex { id in
+    let place = openFiles.early.firstIndex { id in
       guard let file = files.entry(id)?.file, file.isEarly, file.session?.isOpen == true, isRested(id, at: now) else {
         return false
       }
       return file.transfer.flatMap { nextPending(of: file, $0) } != nil && mayReadAhead(ofFile: file)
     }
     guard let place else { return nil }
-    let id = earlyFiles.remove(at: place)
-    earlyFiles.append(id)
-    return id
+    return openFiles.takeEarlyTurn(at: place)
   }
 
   /// A chunk of an early file whose bytes are in a buffer.
   func nextEarlyChunkToSend(at now: Moment) -> (FileID, Int)? {
     guard buffers.chunkBytesInUse > 0, requests.chunkCount < link.streams + requestsAwaited(at: now) else { return nil }
-    for id in earlyFiles where !passedOver.contains(id) {
+    for id in openFiles.early where !passedOver.contains(id) {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
         session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), mayGoOut(ofFile: file),
         mayProbe(with: file), let index = nextToSend(of: file, transfer)

@@ -51,7 +51,7 @@ extension UploadSchedule {
 
   private mutating func opened(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
-    if !isIgnored { openFiles.append(snapshot.id) }
+    if !isIgnored { openFiles.opened(snapshot.id) }
     forgetHistory(of: snapshot.id)
     if files[snapshot.id] == nil,
       inherited[snapshot.id] != nil || former != nil || snapshot.interruption?.isOfSpool == true
@@ -143,7 +143,7 @@ extension UploadSchedule {
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file
     // It may have been settled while it was open.
-    if file.isOpen, file.phase == .writing { openFiles.append(snapshot.id) }
+    if file.isOpen, file.phase == .writing { openFiles.opened(snapshot.id) }
     noteOpenInCatalog(snapshot.id)
     noteSize(of: snapshot.id, at: now)
     planSession(snapshot.id, at: now)
@@ -151,7 +151,7 @@ extension UploadSchedule {
   }
 
   private mutating func settled(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) {
-    openFiles.takeOut(snapshot.id)
+    openFiles.closed(snapshot.id)
     if files[snapshot.id] == nil { adopt(snapshot, after: former, at: now) }
     guard !confirm(snapshot, after: former, at: now), var file = files[snapshot.id] else { return }
     file.isOpen = false
@@ -327,14 +327,14 @@ extension UploadSchedule {
       files[id] = file
       planSession(id, at: now)
     } else if phase != .writing {
-      openFiles.takeOut(id)
+      openFiles.closed(id)
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
     } else {
       file.phase = phase
       files[id] = file
       noteOpenInCatalog(id)
-      openFiles.append(id)
+      openFiles.opened(id)
       planSession(id, at: now)
       beginKeepingWarm(at: now)
     }

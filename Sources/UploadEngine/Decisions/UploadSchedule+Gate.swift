@@ -92,7 +92,7 @@ extension UploadSchedule {
   /// No more of a file is read ahead than goes out next, where the destination has lost repeatedly what it had acknowledged.
   func mayReadAhead(ofFile file: FileUpload) -> Bool {
     guard file.progress.setbacks.areRepeated else { return true }
-    return !(queues.large.working + earlyFiles).contains { id in
+    return !(queues.large.working + openFiles.early).contains { id in
       guard let other = files.entry(id)?.file, other.progress.setbacks.areRepeated else { return false }
       return other.transfer.map { $0.readingCount > 0 || !$0.readIndices.isEmpty } ?? false
     }
@@ -193,8 +193,7 @@ extension UploadSchedule {
     guard failure.kind != .busy, endpoints.hasAlternative(to: endpoint, at: now.monotonic) else { return false }
     // Twelve requests that break together are one move, not twelve times twelve new connections.
     guard endpoint == endpoints.current else { return true }
-    warmConnections = 0
-    warmAnswers = 0
+    warmConnections.lose()
     link.connectionsLost()
     return true
   }
@@ -202,7 +201,7 @@ extension UploadSchedule {
   /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
   /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
   private mutating func proved(_ proof: DestinationGate.Proof, _ request: HTTPRequestID, at now: Moment) {
-    isPathInDoubt = false
+    path.prove()
     if proof == .begins {
       refusedOpenings = []
       openingRest = nil
@@ -227,7 +226,7 @@ extension UploadSchedule {
     guard gate.open() else { return }
     probedFiles = []
     actions.append(.report(.destinationAvailable))
-    for id in openFiles { planSession(id, at: now) }
+    for id in openFiles.open { planSession(id, at: now) }
   }
 
   private mutating func closeGate(_ failure: StepFailure, by proof: DestinationGate.Proof, at now: Moment) {
@@ -238,8 +237,7 @@ extension UploadSchedule {
     let isNew = gate.close(for: delay, at: now.monotonic, shown, by: proof)
     if isNew { actions.append(.report(.destinationUnavailable(shown))) }
     timers.insert(.gate, at: now.monotonic + delay)
-    warmConnections = 0
-    warmAnswers = 0
+    warmConnections.lose()
     link.connectionsLost()
     watchdog.forgetAll()
   }

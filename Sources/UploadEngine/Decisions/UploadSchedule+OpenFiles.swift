@@ -3,9 +3,6 @@ import OrderedCollections
 
 /// What is done for files while they are written: sessions for those that stay open, and warm connections for all.
 extension UploadSchedule {
-  /// So often connections are warmed anew between two looks: where some answers are good and some are not, each good one would
-  /// be a reason to open many connections.
-  static let warmBeginningsMax = 4
   /// Of so many open files the size is asked for each time.
   static let filesMeasuredMax = 256
 
@@ -15,9 +12,7 @@ extension UploadSchedule {
   mutating func planSession(_ id: FileID, at now: Moment) {
     guard abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
     let due = max(now.monotonic + limits.sessionOpenDelay, files.entry(id)?.file.progress.earlyRest ?? now.monotonic)
-    let place = (plannedSessions.lastIndex { $0.due <= due }).map { $0 + 1 } ?? 0
-    if place == 0 { timers.insert(.openSessions, at: due) }
-    plannedSessions.insert((id, due), at: place)
+    if openFiles.plan(id, at: due) { timers.insert(.openSessions, at: due) }
   }
 
   private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
@@ -35,11 +30,11 @@ extension UploadSchedule {
   mutating func openPlannedSessions(at now: Moment) {
     if openingRest?.isOver == false, mayOpenSession(at: now) {
       openingRest?.isOver = true
-      for id in openFiles { planSession(id, at: now) }
+      for id in openFiles.open { planSession(id, at: now) }
     }
     var next = 0
-    while next < plannedSessions.count {
-      let (id, due) = plannedSessions[next]
+    while next < openFiles.planned.count {
+      let (id, due) = (openFiles.planned[next].id, openFiles.planned[next].due)
       let isWanted = wantsSessionWhileOpen(id)
       guard due <= now.monotonic || !isWanted else { break }
       // It keeps its place, and those behind it: the end of a request has them looked at again.
@@ -47,8 +42,8 @@ extension UploadSchedule {
       if due <= now.monotonic { openSessionOfOpenFile(id, at: now) }
       next += 1
     }
-    plannedSessions.removeFirst(next)
-    if let first = plannedSessions.first, first.due > now.monotonic { timers.insert(.openSessions, at: first.due) }
+    openFiles.removeFirstPlanned(next)
+    if let first = openFiles.planned.first, first.due > now.monotonic { timers.insert(.openSessions, at: first.due) }
   }
 
   private func waitsForControlRequest(_ id: FileID) -> Bool {
@@ -57,7 +52,7 @@ extension UploadSchedule {
 
   /// A request has ended for which sessions may have waited.
   mutating func lookAtPlannedSessions(at now: Moment) {
-    guard let first = plannedSessions.first, first.due <= now.monotonic else { return }
+    guard let first = openFiles.planned.first, first.due <= now.monotonic else { return }
     timers.insert(.openSessions, at: now.monotonic)
   }
 
@@ -75,8 +70,7 @@ extension UploadSchedule {
   mutating func beginKeepingWarm(at now: Moment) {
     askForLimits(at: now)
     if !timers.isRunning(.keepWarm) {
-      warmConnections = 0
-      warmBeginnings = 0
+      warmConnections.beginKeeping()
       timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
     }
     warmForOpenFiles(at: now)
@@ -84,33 +78,23 @@ extension UploadSchedule {
   }
 
   mutating func scheduleMeasuring(at now: Moment) {
-    guard !openFiles.isEmpty else { return }
+    guard !openFiles.open.isEmpty else { return }
     timers.start(.measuring, at: now.monotonic + limits.measureInterval)
   }
 
   /// Asks for the sizes of open files. Of those that are followed the growth says it.
   mutating func measureOpenFiles(at now: Moment) {
-    for id in takeFilesToMeasure() where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
+    for id in openFiles.takeFilesToMeasure(countMax: Self.filesMeasuredMax)
+    where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
     scheduleMeasuring(at: now)
-  }
-
-  /// A part of the open files, where they are many: to ask for each costs as much as a chunk, and most do nothing.
-  private mutating func takeFilesToMeasure() -> [FileID] {
-    let first = measuredNext < openFiles.count ? measuredNext : 0
-    let end = min(openFiles.count, first + Self.filesMeasuredMax)
-    measuredNext = end
-    return Array(openFiles[first..<end])
   }
 
   mutating func keepWarm(at now: Moment) {
     // While nobody has answered, what could be sent of the files that are held back is not known either.
-    guard !openFiles.isEmpty || warmAnswers == 0 && files.counts.held > 0 else {
-      warmConnections = 0
-      return
+    guard !openFiles.open.isEmpty || warmConnections.answers == 0 && files.counts.held > 0 else {
+      return warmConnections.forgetCount()
     }
-    warmConnections = 0
-    warmAnswers = 0
-    warmBeginnings = 0
+    warmConnections.reset()
     warmForOpenFiles(at: now)
     timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
   }
@@ -134,22 +118,15 @@ extension UploadSchedule {
   mutating func warmForOpenFiles(at now: Moment) {
     // An empty file will have a chunk as well; so a look at as many files as there are streams is enough.
     var wanted = 0
-    for id in openFiles {
+    for id in openFiles.open {
       guard wanted < pipeline.parallelism else { break }
       wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
     }
     wanted = min(pipeline.parallelism, max(1, wanted))
-    // Until one is answered no others follow: they might all fail for the same reason.
-    guard warmConnections == 0 || warmAnswers > 0 else { return }
-    guard wanted > warmConnections, maySend(at: now) else { return }
-    // A probe has its own pauses.
+    guard warmConnections.lacks(wanted), maySend(at: now) else { return }
     let isProbe = !gate.isOpen
-    if warmConnections == 0, !isProbe {
-      guard warmBeginnings < Self.warmBeginningsMax else { return }
-      warmBeginnings += 1
-    }
     // An answer to the one that proves the path brings the others.
-    warmConnections = isPathInDoubt && !isProbe ? 1 : wanted
-    sendPrewarms(isProbe || isPathInDoubt ? 1 : wanted, at: now)
+    guard warmConnections.begin(path.isInDoubt && !isProbe ? 1 : wanted, isProbe: isProbe) else { return }
+    sendPrewarms(isProbe || path.isInDoubt ? 1 : wanted, at: now)
   }
 }

@@ -5,11 +5,8 @@ extension UploadSchedule {
   package mutating func resumed(after pause: Duration, at now: Moment) {
     actions.append(.report(.resumed(after: pause)))
     actions.append(.renewConnections)
-    warmConnections = 0
-    warmAnswers = 0
-    warmBeginnings = 0
-    isPathInDoubt = true
-    pathTrial = nil
+    warmConnections.reset()
+    path.doubt()
     link.connectionsLost()
     if gate.endPause(at: now.monotonic) {
       timers.insert(.gate, at: now.monotonic)
@@ -18,26 +15,23 @@ extension UploadSchedule {
     }
   }
 
-  /// So long others wait for it: a connection has been made by then, or cannot be.
-  private static let pathTrialTime: Duration = .seconds(6)
-
-  /// A request is under way that shows whether the path is there: over one that is not, each of many would take its time to fail.
+  /// A request is under way that shows whether the path is there.
   func isTryingPath(at now: Moment) -> Bool {
-    guard isPathInDoubt, let trial = pathTrial.flatMap({ requests[$0] }) else { return false }
-    return trial.sentAt + Self.pathTrialTime > now.monotonic
+    guard let trial = path.trial.flatMap({ requests[$0] }) else { return false }
+    return path.isUnderWay(sentAt: trial.sentAt, at: now.monotonic)
   }
 
   /// The first request after a pause tries the path, unless its answer takes the server a while: what a commit waits for may wait for it.
   mutating func tryPath(with request: HTTPRequestID, _ purpose: InFlightRequest.Purpose, at now: Moment) {
-    guard isPathInDoubt, !isTryingPath(at: now), !purpose.isAnsweredLate else { return }
-    pathTrial = request
-    timers.start(.pathTrial, at: now.monotonic + Self.pathTrialTime)
+    guard path.isInDoubt, !isTryingPath(at: now), !purpose.isAnsweredLate else { return }
+    path.tryWith(request)
+    timers.start(.pathTrial, at: now.monotonic + PathProof.trialTime)
   }
 
   /// A connection has taken bytes since the pause, or a first part of an answer has come: the path is there. A long body is not waited for.
   mutating func pathTook(_ body: SentBody, of request: HTTPRequestID, at now: Moment) {
-    guard isPathInDoubt, request == pathTrial, body.bytes > 0 || body.answered > 0 else { return }
-    isPathInDoubt = false
+    guard path.isInDoubt, request == path.trial, body.bytes > 0 || body.answered > 0 else { return }
+    path.prove()
     lookAtPlannedSessions(at: now)
   }
 }

@@ -23,7 +23,7 @@ extension UploadSchedule {
     spaceIsShortUntil = now.monotonic + Self.shortageTime
     var candidates: [ReleaseCandidate] = []
     var leftBytes = bytesMax
-    for id in earlyFiles + queues.large.working where leftBytes > 0 {
+    for id in openFiles.early + queues.large.working where leftBytes > 0 {
       // A session that is being published may be gone in a moment, with what a writer who goes on would need of it.
       guard let file = files.entry(id)?.file, releases(file), file.publishing == nil, let transfer = file.transfer,
         let session = file.session, session.isOpen, let known = session.recordedChange,
@@ -73,8 +73,8 @@ extension UploadSchedule {
   /// their own.
   var mayRelease: Bool {
     guard abilities.durableChunks, limits.rules.haveReleases else { return false }
-    return earlyFiles.contains { id in files.entry(id).map { releases($0.file) } ?? false }
-      || openFiles.contains { id in files.entry(id).map { releases($0.file) && mayGrow($0.file) } ?? false }
+    return openFiles.early.contains { id in files.entry(id).map { releases($0.file) } ?? false }
+      || openFiles.open.contains { id in files.entry(id).map { releases($0.file) && mayGrow($0.file) } ?? false }
   }
 
   private mutating func noteReleased(_ id: FileID) {
@@ -95,8 +95,8 @@ extension UploadSchedule {
       spaceIsShortUntil = nil
       return
     }
-    for id in earlyFiles + queues.large.working where requests.controlCount < limits.controlRequests && maySend(at: now)
-    {
+    for id in openFiles.early + queues.large.working
+    where requests.controlCount < limits.controlRequests && maySend(at: now) {
       guard let file = files.entry(id)?.file, let transfer = file.transfer, let session = file.session, session.isOpen,
         !session.isSecuring, let identity = session.identity, session.securingRest.map({ $0 <= now.monotonic }) ?? true,
         transfer.releasable.secured.count < Self.securedMin, transfer.hasUnsecured, releases(file)

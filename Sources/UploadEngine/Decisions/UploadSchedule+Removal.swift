@@ -5,7 +5,7 @@ import OrderedCollections
 /// Files that leave the spool: removed, evicted, taken away by another program.
 extension UploadSchedule {
   mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: Moment) {
-    openFiles.takeOut(id)
+    openFiles.closed(id)
     restoreUnloaded(id)
     if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
     if let entry = inherited.removeValue(forKey: id) { doubtEarlierRun(entry, at: now) }
@@ -87,7 +87,7 @@ extension UploadSchedule {
     case .writing, .held, .ready, .waiting, .failed, .cancelled:
       // Whatever was still to be done with it, nothing of it is left here. What was delivered stays delivered.
       guard file.receipt != nil else { return removed(id, at: now) }
-      openFiles.takeOut(id)
+      openFiles.closed(id)
       giveUp(&file, at: now)
       file.phase = .complete
       file.isOpen = false

@@ -90,7 +90,7 @@ extension UploadSchedule {
     noteOrder(of: underway, outcome, at: now)
     learn(offers, at: now)
     learnEncodings(from: outcome)
-    if purpose.isControl || request == pathTrial { lookAtPlannedSessions(at: now) }
+    if purpose.isControl || request == path.trial { lookAtPlannedSessions(at: now) }
     switch purpose {
     case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
     case .prewarm, .openSession, .querySession:
@@ -104,9 +104,9 @@ extension UploadSchedule {
     switch purpose {
     case .prewarm:
       guard case .warmed = outcome else { break }
-      warmAnswers += 1
-      link.warmed(warmAnswers, at: now.monotonic)
-      if warmAnswers == 1 { warmForOpenFiles(at: now) }
+      let isFirst = warmConnections.answered()
+      link.warmed(warmConnections.answers, at: now.monotonic)
+      if isFirst { warmForOpenFiles(at: now) }
     case .abort(let session):
       abortEnded(session, outcome, at: now)
     case .openSession(let id):

@@ -131,7 +131,7 @@ extension UploadSchedule {
     if freesNames {
       for file in Array(files.values) where file.session?.boundPath != nil { files[file.id]?.session?.boundPath = nil }
     }
-    for id in openFiles { planSession(id, at: now) }
+    for id in openFiles.open { planSession(id, at: now) }
     for var file in Array(files.values) where file.phase == .held {
       sendHeld(&file, at: now)
       files[file.id] = file

@@ -15,7 +15,7 @@ extension UploadSchedule {
     statedFileBytesMax = stated.fileBytesMax
     if let bytes = stated.wholeFileBytesMax { wholeFileBytesTaken = min(wholeFileBytesTaken ?? .max, bytes) }
     learn(offers, at: now)
-    for id in openFiles { noteSize(of: id, at: now) }
+    for id in openFiles.open { noteSize(of: id, at: now) }
     for id in Array(files.failed) {
       guard let file = files[id], file.lastFailure?.code == Self.tooLargeCode, !isTooLarge(file) else { continue }
       retry(id, at: now)

@@ -69,7 +69,7 @@ extension UploadSchedule {
     summary.undeliveredCount = files.failed.count - leaving.count
     let failed = files.failed.prefix(100 + leaving.count).filter { !leaving.contains($0) }
     summary.failedPaths = failed.prefix(100).compactMap { files[$0]?.path }.sorted()
-    let early = earlyFiles.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
+    let early = openFiles.early.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
     let acknowledged = (working.filter(\.isPending) + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
     summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged) + unloaded.pendingBytes
     summary.unloadedFiles = unloaded.count

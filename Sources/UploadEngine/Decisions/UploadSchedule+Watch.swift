@@ -113,12 +113,12 @@ extension UploadSchedule {
       restartWholeFiles()
       // Also those that rest at this moment: they would go on as before.
       let resting = files.values.filter(\.isWaiting).map(\.id)
-      for id in queues.working + earlyFiles + resting {
+      for id in queues.working + openFiles.early + resting {
         // However often: only the server can say that it has no session any more.
         reconnect(id)
       }
       link.connectionsLost()
-      warmConnections = 0
+      warmConnections.forgetCount()
     }
   }
 

@@ -205,14 +205,9 @@ public struct UploadSchedule: Sendable {
   var comparisons = FileQueue()
   var comparing: FileID?
   var queues: TurnQueues
-  /// Files of which chunks are sent before they are complete, next turn first.
-  var earlyFiles: [FileID] = []
+  var openFiles = OpenFileTracking()
   /// A writer has found no space a moment ago.
   var spaceIsShortUntil: MonotonicTime?
-  /// How long growing files are left alone; longer while none of them grows.
-  var growthPause: Duration = .zero
-  /// A look since the last round has found something.
-  var hasGrown = false
   var requests = InFlightRequests()
   /// Publications that have ended without an answer, by their names.
   var doubts: LookupTable<RelativePath, [Doubt]> = [:]
@@ -264,20 +259,8 @@ public struct UploadSchedule: Sendable {
   /// They are not, and nothing has been taken since.
   var credentialFailure: FileStatus.Failure?
   var timers = Timers<Timer, Deadline>()
-  var openFiles: OrderedSet<FileID> = []
-  /// Of which of these the size is asked for next.
-  var measuredNext = 0
-  /// Open files that get a session when they stay open until then; by time.
-  var plannedSessions: [(id: FileID, due: MonotonicTime)] = []
-  var warmConnections = 0
-  /// Of these, how many have answered.
-  var warmAnswers = 0
-  /// How often they were begun anew since they were looked at last.
-  var warmBeginnings = 0
-  /// Nothing was answered since the program went on after a pause: the network may be another one, or not be there yet.
-  var isPathInDoubt = false
-  /// The request that was sent since then, to see; while it is under way no other follows.
-  var pathTrial: HTTPRequestID?
+  var warmConnections = WarmConnections()
+  var path = PathProof()
   var history: [FileID] = []
   /// Sessions that no file needs any more; see ``discard(_:of:at:)``.
   var discarded: [Discarded] = []

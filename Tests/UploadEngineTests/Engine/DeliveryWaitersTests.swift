@@ -80,8 +80,8 @@ import Testing
     harness.write(file)
     harness.succeed()
     harness.handle(file.changed)
-    #expect(harness.state(file.id) == .writing && harness.schedule.openFiles == [file.id])
+    #expect(harness.state(file.id) == .writing && harness.schedule.openFiles.open == [file.id])
     harness.handle(file.settled)
-    #expect(harness.schedule.openFiles.isEmpty)
+    #expect(harness.schedule.openFiles.open.isEmpty)
   }
 }
