@@ -34,9 +34,9 @@ extension UploadSchedule {
       file.transfer?.set(.done(digest), at: index)
       if outcome.isChunkCopied {
         file.progress.reusedChunks += 1
-        reusedChunks += 1
+        totals.reusedChunks += 1
       } else {
-        acknowledgedBytes += UInt64(file.transfer?.plan.byteCount(of: index) ?? 0)
+        totals.acknowledgedBytes += UInt64(file.transfer?.plan.byteCount(of: index) ?? 0)
       }
     } else if let transfer = file.transfer, transfer.states.indices.contains(index),
       case .read(let read, digest) = transfer.states[index]
@@ -44,7 +44,7 @@ extension UploadSchedule {
       // The present content has the same bytes here, and only waited for this request to end.
       transfer.set(.done(digest), at: index)
       file.progress.reusedChunks += 1
-      reusedChunks += 1
+      totals.reusedChunks += 1
       release(read)
     }
     checkpointInTime(&file, at: now)
@@ -62,7 +62,7 @@ extension UploadSchedule {
   ) {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.progress.retriedChunks += 1
-    retriedChunks += 1
+    totals.retriedChunks += 1
     if failure.kind == .requestTooLarge {
       transfer.set(.pending, at: index)
       return shortenRequests(of: id, after: failure, byteCount: transfer.plan.byteCount(of: index), at: now)

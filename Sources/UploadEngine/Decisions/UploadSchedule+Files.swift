@@ -238,7 +238,7 @@ extension UploadSchedule {
     case (let earlier, _?):
       guard earlier == nil else { break }
       files[snapshot.id]?.diskFailure = failure
-      filesRefusedByDisk += 1
+      totals.filesRefusedByDisk += 1
       actions.append(.report(.refusedByDisk(snapshot.id, file.path, failure)))
     }
     actions.append(.showStatus(snapshot.id))

@@ -4,18 +4,6 @@ import OrderedCollections
 
 /// What answers and failures say of the destination as a whole (``DestinationGate``), and of files that are refused.
 extension UploadSchedule {
-  /// So many different files that are refused in a row, and none that is taken in between, are no matter of the files any more.
-  static let refusedFilesMax = 3
-
-  /// Until then no session is opened, and after that one, to see.
-  struct OpeningRest: Hashable, Sendable {
-    var until: MonotonicTime
-    /// The pause that led to it.
-    var delay: Duration
-    /// What is being written has its turn again.
-    var isOver = false
-  }
-
   /// How the request went that is being answered.
   struct Answered: Hashable, Sendable {
     /// What it took, where it carried bytes of files.
@@ -54,7 +42,7 @@ extension UploadSchedule {
   func trialOrder(of id: FileID) -> UInt64 { files.entry(id).map { trialOrder(of: $0.file) } ?? 0 }
 
   /// A file that changes has no attempts any more, and would be tried before all others for ever: one probe is enough for it.
-  private func wasTriedInVain(_ file: FileUpload) -> Bool { file.attempts > 0 || probedFiles.contains(file.id) }
+  private func wasTriedInVain(_ file: FileUpload) -> Bool { file.attempts > 0 || refusals.wasProbedInVain(file.id) }
 
   /// While untried files are asked for, a file that was tried in vain is passed over.
   func mayProbe(with file: FileUpload) -> Bool { !isProbingWithUntried || !wasTriedInVain(file) }
@@ -113,9 +101,7 @@ extension UploadSchedule {
     answered = Answered(bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero)
     answered.hasSentBytes = purpose.carriesBytes ? underway.hasSentBytes : nil
     guard case .refused(let failure) = outcome else { return proved(purpose.proof, request, at: now) }
-    if gate.isProbe(request) {
-      for id in purpose.files { probedFiles.insert(id) }
-    }
+    if gate.isProbe(request) { refusals.probedInVain(purpose.files) }
     switch policy.verdict(on: failure.kind, attempts: 0) {
     case .pauseDestination:
       suspectDestination(request, underway.endpoint, failure, by: .answers, at: now)
@@ -148,26 +134,23 @@ extension UploadSchedule {
       return warmForOpenFiles(at: now)
     }
     if case .openSession(let id) = purpose, gate.isOpen { return restOpenings(after: id, failure, at: now) }
-    for id in purpose.files { refusedFiles.insert(id) }
-    refusedProof = max(refusedProof, purpose.proof)
-    let isOfFile = !purpose.files.isEmpty && refusedFiles.count < Self.refusedFilesMax
-    if isOfFile, gate.isOpen { return }
+    let isOfDestination = refusals.refuse(purpose.files, wouldHaveProved: purpose.proof)
+    if !isOfDestination, gate.isOpen { return }
     suspectDestination(request, underway.endpoint, failure, by: purpose.proof, at: now)
   }
 
   /// A server that begins no more uploads may take whole files and chunks all the same: only what needs a session waits.
   private mutating func restOpenings(after id: FileID, _ failure: StepFailure, at now: Moment) {
-    refusedOpenings.insert(id)
-    guard refusedOpenings.count >= Self.refusedFilesMax || openingRest != nil else { return }
-    let delay = policy.delay(after: openingRest?.delay, retryAfter: failure.retryAfter, using: &random)
-    openingRest = OpeningRest(until: now.monotonic + delay, delay: delay)
+    guard refusals.refuseOpening(of: id) else { return }
+    let delay = policy.delay(after: refusals.openingRest?.delay, retryAfter: failure.retryAfter, using: &random)
+    refusals.restOpenings(for: delay, at: now.monotonic)
     timers.insert(.openSessions, at: now.monotonic + delay)
   }
 
   /// No server has refused to begin several uploads in a row; or its rest is over, and no other one is being begun.
   func mayOpenSession(at now: Moment) -> Bool {
-    guard let openingRest else { return true }
-    guard openingRest.until <= now.monotonic else { return false }
+    guard let rest = refusals.openingRest else { return true }
+    guard rest.until <= now.monotonic else { return false }
     return !requests.values.contains { if case .openSession = $0.purpose { true } else { false } }
   }
 
@@ -202,14 +185,7 @@ extension UploadSchedule {
   /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
   private mutating func proved(_ proof: DestinationGate.Proof, _ request: HTTPRequestID, at now: Moment) {
     path.prove()
-    if proof == .begins {
-      refusedOpenings = []
-      openingRest = nil
-    }
-    if proof >= refusedProof {
-      refusedFiles = []
-      refusedProof = .answers
-    }
+    refusals.proved(proof)
     guard !gate.isProved(by: proof) else { return openGate(at: now) }
     guard gate.isProbe(request) else { return }
     if files.counts.ready + files.counts.waiting > 0 { gate.probeNext(at: now.monotonic) } else { openGate(at: now) }
@@ -224,7 +200,7 @@ extension UploadSchedule {
 
   private mutating func openGate(at now: Moment) {
     guard gate.open() else { return }
-    probedFiles = []
+    refusals.forgetProbes()
     actions.append(.report(.destinationAvailable))
     for id in openFiles.open { planSession(id, at: now) }
   }

@@ -65,7 +65,7 @@ extension UploadSchedule {
     leaveTransfer(&file)
     checkpoint(&file)
     file.unreadable = nil
-    if interruption == .changedInSpool, file.phase != .interrupted { filesChangedInSpool += 1 }
+    if interruption == .changedInSpool, file.phase != .interrupted { totals.filesChangedInSpool += 1 }
     if file.phase != .interrupted, interruption.isOfSpool {
       file.diskPatience = now.monotonic + Self.diskPatience
       timers.insert(.disk(id), at: now.monotonic + Self.diskPatience)

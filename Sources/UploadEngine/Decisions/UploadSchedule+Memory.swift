@@ -213,7 +213,7 @@ extension UploadSchedule {
     guard file.receipt == nil, file.publishedPaths.isEmpty, file.attempts == 0, !file.isSmallAtWork, !file.goesAlone,
       !file.needsNewConnection, file.session.map({ $0.state == .wanted }) ?? true,
       file.transfer.map(\.isUntouched) ?? true, !queues.isWorking(id),
-      !openFiles.early.contains(id), !refusedFiles.contains(id), !probedFiles.contains(id), !discarding.contains(id)
+      !openFiles.early.contains(id), refusals.knowsNothing(of: id), !discarding.contains(id)
     else { return false }
     var progress = file.progress
     // The row has it.

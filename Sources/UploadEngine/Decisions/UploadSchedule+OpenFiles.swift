@@ -28,8 +28,8 @@ extension UploadSchedule {
   }
 
   mutating func openPlannedSessions(at now: Moment) {
-    if openingRest?.isOver == false, mayOpenSession(at: now) {
-      openingRest?.isOver = true
+    if refusals.openingRest?.isOver == false, mayOpenSession(at: now) {
+      refusals.endOpeningRest()
       for id in openFiles.open { planSession(id, at: now) }
     }
     var next = 0

@@ -122,7 +122,7 @@ extension UploadSchedule {
   }
 
   /// Acknowledged, or on its way, since the start.
-  var sentBytes: UInt64 { requests.values.reduce(acknowledgedBytes) { $0 + $1.sentBytes } }
+  var sentBytes: UInt64 { requests.values.reduce(totals.acknowledgedBytes) { $0 + $1.sentBytes } }
 }
 
 extension InFlightRequest.Purpose {

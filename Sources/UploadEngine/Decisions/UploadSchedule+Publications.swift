@@ -77,7 +77,7 @@ extension UploadSchedule {
     _ receipt: Receipt, _ publishing: FileUpload.Publishing, of file: inout FileUpload, at now: Moment
   ) {
     if file.isWholeFile || file.session?.id == nil {
-      acknowledgedBytes += receipt.sizeBytes
+      totals.acknowledgedBytes += receipt.sizeBytes
       // What was seen of it while it went is counted.
       rate.add(
         Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.countedBytes)), at: now.monotonic)
@@ -97,7 +97,7 @@ extension UploadSchedule {
     }
     if let transfer = file.transfer, !file.isWholeFile {
       // The tail's own acknowledgements may still be on their way; the receipt says more than they can.
-      acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
+      totals.acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
     }
     let chunkBytes = chunkBytes(of: file)
     if !file.isWholeFile { file.progress.savedBytes = savedBytes(ofPublished: file) }

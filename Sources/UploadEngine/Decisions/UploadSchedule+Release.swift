@@ -173,7 +173,7 @@ extension UploadSchedule {
       transfer.set(.done(digest), at: index)
       transfer.noteReleased(index)
       files[id]?.progress.reusedChunks += 1
-      reusedChunks += 1
+      totals.reusedChunks += 1
       countFound(of: id)
       actions.append(.showStatus(id))
       return

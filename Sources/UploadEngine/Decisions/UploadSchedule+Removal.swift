@@ -55,7 +55,7 @@ extension UploadSchedule {
     if isLost, file?.lacksParts == true { return interrupted(id, .changedInSpool, at: now) }
     removed(id, endsUnfound: false, at: now)
     guard isLost, let file else { return }
-    filesChangedInSpool += 1
+    totals.filesChangedInSpool += 1
     files[id]?.lastFailure = FileStatus.Failure(
       code: "removed-from-spool",
       message: "Another program took the file out of the spool before it was delivered. Remove captures in the mount.",

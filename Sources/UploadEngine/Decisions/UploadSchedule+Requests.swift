@@ -35,7 +35,7 @@ extension UploadSchedule {
         transfer.set(.done(digest), at: index)
         file.session?.held.acknowledge(digest, at: index)
         files[id]?.progress.reusedChunks += 1
-        reusedChunks += 1
+        totals.reusedChunks += 1
         release(read)
         countFound(of: id)
         actions.append(.showStatus(id))

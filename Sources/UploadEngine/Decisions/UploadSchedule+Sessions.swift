@@ -62,7 +62,7 @@ extension UploadSchedule {
       transfer.set(.done(digest), at: index)
       file.session?.held.acknowledge(digest, at: index)
       file.progress.reusedChunks += 1
-      reusedChunks += 1
+      totals.reusedChunks += 1
       release(read)
     }
   }

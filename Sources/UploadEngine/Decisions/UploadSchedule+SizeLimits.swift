@@ -67,7 +67,7 @@ extension UploadSchedule {
     }
     file.lastFailure = failure
     files[id] = file
-    outgrownFiles += 1
+    totals.outgrownFiles += 1
     actions.append(.showStatus(id))
     actions.append(.report(.outgrown(id, file.path, failure)))
   }
@@ -90,7 +90,7 @@ extension UploadSchedule {
 
   /// Asks what the destination takes: at the start, and when a file is opened, but not at each of a burst.
   public mutating func askForLimits(at now: Moment) {
-    let rest: Duration = outgrownFiles > 0 ? .seconds(1) : UploadConstants.keepAliveInterval
+    let rest: Duration = totals.outgrownFiles > 0 ? .seconds(1) : UploadConstants.keepAliveInterval
     guard limits.asksForLimits, limitsAskedAt.map({ now.monotonic - $0 >= rest }) ?? true else { return }
     limitsAskedAt = now.monotonic
     actions.append(.askForLimits(makeRequestID()))

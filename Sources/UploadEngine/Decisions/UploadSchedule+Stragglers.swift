@@ -77,7 +77,7 @@ extension UploadSchedule {
       case .chunks(_, let chunks, let session) = underway.purpose
     else { return false }
     files.update(id) { $0.progress.retriedChunks += chunks.count }
-    retriedChunks += UInt64(chunks.count)
+    totals.retriedChunks += UInt64(chunks.count)
     giveBack(chunks, of: id, request, session)
     actions.append(.showStatus(id))
     return true

@@ -80,7 +80,7 @@ extension UploadSchedule {
         transfer.set(.done(digest), at: index)
         file.session?.held.acknowledge(digest, at: index)
         files[order.file]?.progress.reusedChunks += 1
-        reusedChunks += 1
+        totals.reusedChunks += 1
       } else {
         transfer.set(.hole(digest), at: index)
       }
@@ -171,7 +171,7 @@ extension UploadSchedule {
       }
       transfer.set(.done(digest), at: index)
       file.progress.reusedChunks += 1
-      reusedChunks += 1
+      totals.reusedChunks += 1
     }
   }
 

@@ -241,16 +241,9 @@ public struct UploadSchedule: Sendable {
   var memory = MemoryBudget.full
   var gate = DestinationGate()
   var endpoints: EndpointTable
-  /// Refused for now, and nothing of the kind was taken since.
-  var refusedFiles: LookupSet<FileID> = []
-  var refusedProof = DestinationGate.Proof.answers
-  /// Files of which a request was the probe and did not succeed, since the gate closed.
-  var probedFiles: LookupSet<FileID> = []
+  var refusals = Refusals()
   /// Only what was not tried in vain has its turn; see ``probeWithUntried(at:)``.
   var isProbingWithUntried = false
-  /// Files to which no session was given, in a row.
-  var refusedOpenings: LookupSet<FileID> = []
-  var openingRest: OpeningRest?
   var answered = Answered()
   /// When the destination has said something last.
   var answeredAt: MonotonicTime?
@@ -265,15 +258,7 @@ public struct UploadSchedule: Sendable {
   /// Sessions that no file needs any more; see ``discard(_:of:at:)``.
   var discarded: [Discarded] = []
   var changeSequence: UInt64 = 0
-  var acknowledgedBytes: UInt64 = 0
-  var retriedChunks: UInt64 = 0
-  var reusedChunks: UInt64 = 0
-  /// Files that have outgrown what the destination takes, since the start.
-  var outgrownFiles: UInt64 = 0
-  /// Files that the spool's disk did not take when they were written, since the start.
-  var filesRefusedByDisk: UInt64 = 0
-  /// Files that other programs changed in the spool or took out of it before they were delivered, since the start.
-  var filesChangedInSpool: UInt64 = 0
+  var totals = UploadTotals()
   /// The largest file that the destination takes, as it has said when it was asked.
   var statedFileBytesMax: UInt64?
   /// The largest file that it takes in one request, as it has said when it was asked, or when it refused one. It only shrinks: what was

@@ -112,9 +112,9 @@ import Testing
     #expect(Self.openings(harness).map(\.chunkBytes) == [chunkBytes])
     harness.answer(.sessionOpened(id: "s2", chunkBytes: chunkBytes, expiresAtSeconds: nil)) { $0.isOpenSession }
     harness.answerReads()
-    let before = harness.schedule.acknowledgedBytes
+    let before = harness.schedule.totals.acknowledgedBytes
     harness.answerChunk(0, .chunkStoredAs(token: "t", isCopied: copies))
-    #expect(harness.schedule.acknowledgedBytes - before == (copies ? 0 : UInt64(chunkBytes)))
+    #expect(harness.schedule.totals.acknowledgedBytes - before == (copies ? 0 : UInt64(chunkBytes)))
     #expect(harness.status(Self.id)?.chunks.reused == (copies ? 1 : 0))
     harness.succeed()
     #expect(harness.state(Self.id) == .complete)

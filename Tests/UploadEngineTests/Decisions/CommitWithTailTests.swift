@@ -52,13 +52,13 @@ import Testing
     harness.answer(Self.published(commit)) { $0.isCommit }
     harness.record()
     #expect(harness.state(file.id) == .complete)
-    #expect(harness.schedule.acknowledgedBytes == 3000)
+    #expect(harness.schedule.totals.acknowledgedBytes == 3000)
     #expect(harness.buffers.count == 3, "the transport still reads from them")
     harness.answerChunk(0, .chunkStored)
     harness.answerChunk(1, StepFailure.connection(.connectionLost))
     harness.answerChunk(2, .refused(StepFailure(.sessionGone, "gone")))
     #expect(harness.state(file.id) == .complete)
-    #expect(harness.schedule.acknowledgedBytes == 3000)
+    #expect(harness.schedule.totals.acknowledgedBytes == 3000)
     #expect(harness.buffers.isEmpty && harness.chunkRequests.isEmpty && harness.commits.isEmpty)
   }
 

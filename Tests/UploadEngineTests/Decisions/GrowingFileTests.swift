@@ -383,7 +383,7 @@ struct Recording {
     #expect(recording.harness.status(id)?.lastFailure?.code == "too-large")
     recording.write(9000..<9500)
     _ = recording.send()
-    #expect(reports() == 1 && recording.harness.schedule.outgrownFiles == 1)
+    #expect(reports() == 1 && recording.harness.schedule.totals.outgrownFiles == 1)
     #expect(recording.harness.schedule.sizeLimit(of: id) == .bytes(5000))
     recording.close()
     #expect(recording.harness.state(id) == .failed && recording.harness.reads.isEmpty)

@@ -416,7 +416,7 @@ import Testing
     #expect(harness.state(file.id) != .interrupted)
     #expect(harness.status(file.id)?.lastFailure?.code == "spool-failing", "still said")
     harness.succeed()
-    #expect(harness.state(file.id) == .complete && harness.schedule.filesRefusedByDisk == 1)
+    #expect(harness.state(file.id) == .complete && harness.schedule.totals.filesRefusedByDisk == 1)
     harness.handle(.settled(file.snapshot))
     #expect(harness.status(file.id)?.lastFailure == nil && harness.state(file.id) == .complete)
   }

@@ -86,9 +86,9 @@ import Testing
     harness.openSession()
     answerZeros(&harness, .chunkStored)
     #expect(harness.status(file.id)?.chunks.done == 100)
-    #expect(harness.schedule.acknowledgedBytes == 0)
+    #expect(harness.schedule.totals.acknowledgedBytes == 0)
     harness.succeed()
-    #expect(harness.state(file.id) == .complete && harness.schedule.acknowledgedBytes == 500)
+    #expect(harness.state(file.id) == .complete && harness.schedule.totals.acknowledgedBytes == 500)
   }
 
   @Test(.promises("S62e")) func serverThatDoesNotOfferIt_getsTheZeros() {
@@ -97,7 +97,7 @@ import Testing
       look(&harness, finds: [0..<100])
       harness.succeed()
       #expect(harness.state(file.id) == .complete, mention)
-      #expect(harness.schedule.acknowledgedBytes == 100_500, mention)
+      #expect(harness.schedule.totals.acknowledgedBytes == 100_500, mention)
     }
   }
 
@@ -108,7 +108,7 @@ import Testing
     harness.write(file)
     look(&harness, finds: [0..<100])
     harness.succeed()
-    #expect(harness.state(file.id) == .complete && harness.schedule.acknowledgedBytes == 100_500)
+    #expect(harness.state(file.id) == .complete && harness.schedule.totals.acknowledgedBytes == 100_500)
   }
 
   @Test func manyHoles_goInSeveralRequests() {
@@ -134,7 +134,7 @@ import Testing
     for _ in 0..<100 where zeros(harness).isEmpty { harness.advance(by: .seconds(1)) }
     #expect(zeros(harness).map(\.ranges) == [[0..<100]])
     harness.succeed()
-    #expect(harness.state(file.id) == .complete && harness.schedule.acknowledgedBytes == 500)
+    #expect(harness.state(file.id) == .complete && harness.schedule.totals.acknowledgedBytes == 500)
   }
 
   @Test func refusedZeros_areSent() {
@@ -144,7 +144,7 @@ import Testing
       harness.openSession()
       answerZeros(&harness, .refused(StepFailure(kind, "no")))
       harness.succeed()
-      #expect(harness.state(file.id) == .complete && harness.schedule.acknowledgedBytes == 100_500)
+      #expect(harness.state(file.id) == .complete && harness.schedule.totals.acknowledgedBytes == 100_500)
     }
   }
 
@@ -225,6 +225,6 @@ import Testing
     look(&harness, finds: [0..<100])
     #expect(zeros(harness).map(\.ranges) == [[3..<5]])
     harness.succeed()
-    #expect(harness.state(file.id) == .complete && harness.schedule.acknowledgedBytes == 500)
+    #expect(harness.state(file.id) == .complete && harness.schedule.totals.acknowledgedBytes == 500)
   }
 }
