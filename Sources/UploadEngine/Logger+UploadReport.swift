@@ -132,6 +132,10 @@ extension Logger {
       error(
         "a chunk was chosen and could not be sent; this is a mistake of uploadfs, please report it",
         metadata: ["path": "\(path.displayText)"])
+    case .contradiction(let text):
+      error(
+        "uploadfs contradicts itself and goes on; this is a mistake of uploadfs, please report it",
+        metadata: ["contradiction": "\(text)"])
     case .missingFromSpool(_, let path):
       warning(
         "a file that was still to be delivered is no longer in the spool",

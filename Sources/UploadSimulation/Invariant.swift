@@ -56,6 +56,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case eviction
   /// No more is published than the quota allows.
   case quota
+  /// What the machines of the schedule know fits together, and no file becomes what it cannot become.
+  case consistency
   /// Once the trouble ends, everything comes to an end.
   case progress
   /// Then every file shows its last content or says why not.

@@ -217,6 +217,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What memory does not hold does not come back.
   case leaveUnloaded = "leave-unloaded"
 
+  /// A removed file is said to have changed.
+  case speakOfRemoved = "speak-of-removed"
+
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
 
@@ -225,6 +228,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     switch self {
     case .skipEpochCheck, .strayLonger, .forgetIntents: .hasty
     case .hideRewrites: .recorders
+    case .speakOfRemoved: .clock
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired,
@@ -298,6 +302,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .pretendAdvance, .chooseAgain: .standstill
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
+    case .speakOfRemoved: .consistency
     case .loseRecord: .progress
     case .wrongChain, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .wakeByWallClock,
       .believeFormerSessions, .leaveUnloaded:

@@ -655,6 +655,7 @@ final class SimulatedCapture {
       byID[file.id] = nil
       if file.activity.isQuiet { byInode[file.inode] = nil }
       sink?.handle(.removed(file.id))
+      if world.bug == .speakOfRemoved { sink?.handle(.changed(facts(of: file, isAnswer: false))) }
     } else {
       // Names outlive every power cut here.
       file.metadata.commitMark()

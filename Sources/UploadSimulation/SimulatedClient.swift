@@ -20,6 +20,7 @@ final class SimulatedClient: CopyHolder {
   let storage: SimulatedJournal.Storage
   let checks: ClientChecks
   private(set) var schedule: UploadSchedule?
+  private var decisionCount: UInt64 = 0
   private var journal: SimulatedJournal?
   private var outbox: [UploadAction] = []
   private var isActing = false
@@ -392,9 +393,17 @@ final class SimulatedClient: CopyHolder {
         event(&schedule, now)
       }, at: now)
     guard let decision else { return }
+    checkConsistency()
     outbox += decision.actions
     setAlarm(decision.deadline)
     act()
+  }
+
+  /// Goes over all files, and so not after each event.
+  private func checkConsistency() {
+    decisionCount &+= 1
+    guard decisionCount.isMultiple(of: 32), let broken = schedule?.brokenInvariants.first else { return }
+    world.fail(.consistency, "\(broken)")
   }
 
   private func act() {
@@ -494,6 +503,7 @@ final class SimulatedClient: CopyHolder {
       let life = life
       world.time.after(.milliseconds(10)) { [self] in if self.life == life { apply { $0.retry(id, at: $1) } } }
     case .notSent(_, let path): world.fail(.standstill, "a chunk of \(path.displayText) was chosen and not sent")
+    case .contradiction(let text): world.fail(.consistency, "\(text)")
     case .destinationUnavailable: checks.destinationIsUnavailable()
     case .missingFromSpool(let id, let path):
       if capture.file(id)?.names.isEmpty == false {

@@ -240,6 +240,7 @@ extension UploadReport {
     case .publishing(let id, _, let time): "\(id) is being published for \(time.components.seconds) s"
     case .requestsShortened(let bytes, let failure): "requests of at most \(bytes), \(failure.code)"
     case .notSent(let id, let path): "not sent \(id) \(path.displayText)"
+    case .contradiction(let text): "contradiction: \(text)"
     case .missingFromSpool(let id, let path): "missing \(id) \(path.displayText)"
     }
   }

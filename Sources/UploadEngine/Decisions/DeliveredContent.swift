@@ -54,7 +54,7 @@ extension CatalogEntry {
 extension FileUpload {
   /// The content is what the entry says was delivered.
   mutating func becomeDelivered(as entry: CatalogEntry) {
-    phase = .complete
+    enter(.complete)
     receipt = entry.receipt
     publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
     // Versions before did not record it.
@@ -170,7 +170,7 @@ extension UploadSchedule {
   /// the former content be put back, it would count as delivered where this one is published.
   mutating func awaitSuperseding(_ id: FileID) {
     files.update(id) { file in
-      file.phase = .ready
+      file.enter(.ready)
       file.isSmallAtWork = false
     }
     actions.append(.record(id))
@@ -203,7 +203,7 @@ extension UploadSchedule {
   /// It waits for its turn to be read.
   mutating func beginComparing(_ id: FileID) {
     files.update(id) { file in
-      file.phase = .ready
+      file.enter(.ready)
       file.isSmallAtWork = false
     }
     if comparing != id { comparisons.append(id) }
@@ -263,7 +263,7 @@ extension UploadSchedule {
       }
       file.becomeDelivered(as: entry)
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
-      file.phase = .finishing
+      file.enter(.finishing)
       files[id] = file
       if file.progress.isToResend, deliverAgain(id, at: now) { return }
       files[id]?.progress.isToResend = false

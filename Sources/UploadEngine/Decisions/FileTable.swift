@@ -37,6 +37,9 @@ struct FileTable: Sendable {
   /// Files that wait for a failure to pass, by the ends of their pauses, with some that do so no longer.
   private var turns = MinimumHeap<MonotonicTime, FileID>()
   private var deliveredCount = 0
+  /// Phases that followed others which they cannot follow, in words: the first few.
+  private(set) var contradictions: [String] = []
+  private static let contradictionsMax = 8
 
   /// How many files are in each phase.
   struct Counts: Hashable, Sendable {
@@ -197,7 +200,10 @@ struct FileTable: Sendable {
     if let before { count(before, of: id, by: -1) }
     if let after { count(after, of: id, by: 1) }
     noteDelivered(id, before?.evictionOrder, after?.evictionOrder)
-    if let after, after.phase != before?.phase { noteWaiting(id, after.phase) }
+    if let after, after.phase != before?.phase {
+      if let before { checkChange(of: id, from: before.phase, to: after.phase) }
+      noteWaiting(id, after.phase)
+    }
     if (before?.phase == .ready) != (after?.phase == .ready) || before?.isWholeFile != after?.isWholeFile {
       readyChanges += 1
     }
@@ -206,6 +212,11 @@ struct FileTable: Sendable {
       sequences.insert(id, at: after.changeSequence)
       dropStaleSequences()
     }
+  }
+
+  private mutating func checkChange(of id: FileID, from before: FileUpload.Phase, to after: FileUpload.Phase) {
+    guard !before.mayBecome(after.kind), contradictions.count < Self.contradictionsMax else { return }
+    contradictions.append("\(id) was \(before.kind) and is \(after.kind)")
   }
 
   /// A file that comes and goes while the oldest one waits has an entry for each time.

@@ -44,7 +44,7 @@ struct FileUpload: Sendable {
 
   let id: FileID
   var snapshot: FileSnapshot
-  var phase: Phase
+  private(set) var phase: Phase
   /// The last name that the file had; for status after it was removed.
   var path: RelativePath
   /// Between `opened` and `settled`.
@@ -261,6 +261,9 @@ struct FileUpload: Sendable {
     self.changeSequence = changeSequence
     path = snapshot.names.first ?? .root
   }
+
+  /// Another phase begins; ``Phase/mayBecome(_:)`` says which may.
+  mutating func enter(_ next: Phase) { phase = next }
 
   /// The spool describes it anew.
   mutating func take(_ description: FileSnapshot) {

@@ -92,7 +92,7 @@ extension UploadSchedule {
     guard entry.describes(file.snapshot) else { return findOther(&file, than: entry, isRevised: isNewer) }
     file.becomeDelivered(as: entry)
     // As a delivery it counts once it is recorded: in a copy of the spool the catalog alone may know it.
-    file.phase = .finishing
+    file.enter(.finishing)
     actions.append(.record(file.id))
   }
 

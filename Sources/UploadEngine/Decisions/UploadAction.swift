@@ -301,6 +301,8 @@ public enum UploadReport: Hashable, Sendable {
   case takenOver(FileID, RelativePath, chunks: Int)
   /// A chunk of a file was chosen and could not be sent: a mistake of the schedule, which goes on without it.
   case notSent(FileID, RelativePath)
+  /// A file is what it cannot have become: a mistake of the schedule, or of what tells it, which goes on.
+  case contradiction(String)
   /// A file that the catalog held as pending is no longer in the spool.
   case missingFromSpool(FileID, RelativePath)
 }

@@ -46,13 +46,13 @@ extension UploadSchedule {
     } else if let entry, entry.isDelivered, snapshot.mayBeRemains, file.phase != .elsewhere {
       findUnproven(&file, of: entry)
     } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
-      file.phase = .cancelled
+      file.enter(.cancelled)
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
     } else if let entry, file.phase != .elsewhere, abilities.publishesOnce != .nothing,
       entry.failureCode == FileUpload.unclearAfterCrash.code, entry.state == .failed, entry.describes(snapshot)
     {
-      file.phase = .failed
+      file.enter(.failed)
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
     } else if let former, file.phase != .elsewhere {

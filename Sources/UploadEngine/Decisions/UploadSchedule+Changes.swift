@@ -30,14 +30,14 @@ extension UploadSchedule {
     if let entry = unconfirmed[id], entry.saysOfContent {
       contentsToChange[id] = KnownContent(phase: files[id]?.phase, entry: entry)
       unconfirmed[id] = nil
-      files[id]?.phase = .writing
+      files[id]?.enter(.writing)
       return true
     }
     guard var file = files[id] else { return false }
     let known = KnownContent(
       phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths, seal: file.progress.seal)
     switch file.phase {
-    case .complete, .finishing, .interrupted, .failed, .cancelled: file.phase = .writing
+    case .complete, .finishing, .interrupted, .failed, .cancelled: file.enter(.writing)
     case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
       guard file.receipt != nil || file.mayBePublished || file.progress.seal != nil else { return false }
     }
@@ -57,7 +57,7 @@ extension UploadSchedule {
     if let entry = known.entry, let phase = known.phase {
       contentsToChange[id] = nil
       unconfirmed[id] = entry
-      files[id]?.phase = phase
+      files[id]?.enter(phase)
       if case .waiting(let until) = phase {
         // Its time may have come meanwhile, and went by.
         timers.insert(.file(id), at: until)
@@ -74,7 +74,7 @@ extension UploadSchedule {
     }
     contentsToChange[id] = nil
     guard var file = files[id], file.receipt == nil else { return }
-    if file.phase == .writing, let phase = known.phase { file.phase = phase == .complete ? .finishing : phase }
+    if file.phase == .writing, let phase = known.phase { file.enter(phase == .complete ? .finishing : phase) }
     file.receipt = known.receipt
     file.publishedPaths = known.publishedPaths
     file.progress.seal = known.seal

@@ -27,7 +27,7 @@ extension UploadSchedule {
       leaveTransfer(&file)
     }
     let isResuming = file.transfer != nil
-    file.phase = .ready
+    file.enter(.ready)
     file.isSmallAtWork = false
     if file.attempts == 0 { probeSooner(at: now) }
     if mayHaveUnreadRecord(file) {
@@ -135,6 +135,7 @@ extension UploadSchedule {
     askForHoles()
     abortDiscarded(at: now)
     planMemoryLook(at: now)
+    if !files.contradictions.isEmpty { sayContradictions() }
   }
 
   private var mayReadAny: Bool { pipeline.mayRead(1, inUse: buffers.chunkBytesInUse) }

@@ -93,7 +93,7 @@ extension UploadSchedule {
       leaveTransfer(&file)
       watchdog.uploadEnded(id)
       checkpoint(&file)
-      file.phase = .failed
+      file.enter(.failed)
       actions.append(.record(id))
       actions.append(.showStatus(id))
       actions.append(.report(.failed(id, file.path, failure)))
@@ -154,7 +154,7 @@ extension UploadSchedule {
     if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
     if file.phase == .ready {
       let until = now.monotonic + delay
-      file.phase = .waiting(until: until)
+      file.enter(.waiting(until: until))
       if delay >= limits.timing.fileWatchdog { watchdog.forget(id) }
       timers.insert(.file(id), at: until)
     } else if file.isEarly || file.phase == .writing {

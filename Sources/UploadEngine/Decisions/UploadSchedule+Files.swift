@@ -107,7 +107,7 @@ extension UploadSchedule {
     checkpoint(&file)
     file.mayLackParts = snapshot.isPartlyReleased
     let wasOfThisDestination = file.phase != .elsewhere
-    file.phase = phaseWhileOpen(snapshot)
+    file.enter(phaseWhileOpen(snapshot))
     if file.phase == .elsewhere, wasOfThisDestination { forgetEntry(of: file) }
     file.unreadable = nil
     file.changeSequence = makeChangeSequence()
@@ -331,7 +331,7 @@ extension UploadSchedule {
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
     } else {
-      file.phase = phase
+      file.enter(phase)
       files[id] = file
       noteOpenInCatalog(id)
       openFiles.opened(id)
@@ -351,7 +351,7 @@ extension UploadSchedule {
   private mutating func leaveAlone(_ file: inout FileUpload, as phase: FileUpload.Phase, at now: Moment) {
     giveUp(&file, keepsParts: true, at: now)
     let wasOfThisDestination = file.phase != .elsewhere
-    file.phase = phase
+    file.enter(phase)
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
     switch phase {
     case .elsewhere: if wasOfThisDestination { forgetEntry(of: file) }
@@ -414,7 +414,7 @@ extension UploadSchedule {
     {
       interrupted(id, interruption, at: now)
     } else if file.nextPath(limits) == nil, file.receipt == nil, file.publishedPaths.isEmpty {
-      file.phase = .held
+      file.enter(.held)
       sendHeld(&file, at: now)
       files[id] = file
       actions.append(.record(id))
@@ -423,7 +423,7 @@ extension UploadSchedule {
       // The name that was still to be published is gone. Others show this content, or did so.
       leaveTransfer(&file)
       abortSession(&file, at: now)
-      file.phase = .finishing
+      file.enter(.finishing)
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))

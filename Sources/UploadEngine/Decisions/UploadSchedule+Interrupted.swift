@@ -72,7 +72,7 @@ extension UploadSchedule {
     } else if !interruption.isOfSpool {
       file.diskPatience = nil
     }
-    file.phase = .interrupted
+    file.enter(.interrupted)
     let failure =
       deliveryOfRemains(file).map { FileStatus.Failure(interruption, ofDelivered: $0, at: now) }
       ?? FileStatus.Failure(interruption, at: now)
@@ -141,7 +141,7 @@ extension UploadSchedule {
     file.lastFailure = nil
     files[id] = file
     if file.isOpen {
-      files[id]?.phase = .writing
+      files[id]?.enter(.writing)
       actions.append(.record(id))
       actions.append(.showStatus(id))
     } else {

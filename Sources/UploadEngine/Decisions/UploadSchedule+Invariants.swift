@@ -6,7 +6,8 @@ import OrderedCollections
 extension UploadSchedule {
   /// What does not hold, in words; empty where all does. Goes over all files.
   package var brokenInvariants: [String] {
-    brokenCounts + brokenPlaces + brokenReads + files.values.flatMap { brokenRequests(of: $0) }
+    files.contradictions + brokenCounts + brokenPlaces + brokenReads
+      + files.values.flatMap { brokenFacts(of: $0) + brokenRequests(of: $0) }
   }
 
   /// What machines count by themselves is what there is.
@@ -53,6 +54,18 @@ extension UploadSchedule {
     }
     let lost = buffers.ended.subtracting(known)
     return missing + broken([(lost.isEmpty, "\(lost.count) buffers that no chunk and no request has")])
+  }
+
+  /// What is known of a file belongs to its phase.
+  private func brokenFacts(of file: FileUpload) -> [String] {
+    let isDelivered = file.phase == .finishing || file.phase == .complete
+    return broken([
+      (!isDelivered || file.receipt != nil, "has no receipt"),
+      (file.growth == nil || file.phase == .writing, "grows, and is not written"),
+      (file.growth == nil || file.transfer != nil, "grows, and has no chunks"),
+      (file.phase != .removed || file.transfer == nil, "has chunks, and is removed"),
+      (file.phase != .removed || !file.isOpen || file.snapshot.names.isEmpty, "is open under a name, and removed"),
+    ]).map { "\(file.id), \(file.phase.kind): \($0)" }
   }
 
   /// A file's requests are under way.

@@ -122,7 +122,7 @@ extension UploadSchedule {
       file.completedAt = now.wallMilliseconds
       file.keptSince = steadyClock.milliseconds(at: now)
     }
-    file.phase = .finishing
+    file.enter(.finishing)
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))
   }

@@ -257,7 +257,7 @@ extension UploadSchedule {
   /// It is not what was delivered, or cannot be compared with that.
   func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, isCompared: Bool = true, at now: Moment) {
     file.mayLackParts = true
-    file.phase = .failed
+    file.enter(.failed)
     let name = entry.receipt?.name ?? String(describing: entry.path)
     let reason =
       isCompared

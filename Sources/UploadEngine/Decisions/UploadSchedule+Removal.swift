@@ -23,7 +23,7 @@ extension UploadSchedule {
     doubtEarlierRun(file, of: file.snapshot.names, at: now)
     giveUp(&file, at: now)
     file.wasDelivered = file.receipt != nil
-    file.phase = .removed
+    file.enter(.removed)
     // What was wrong with it, and what could be done, is about a file that is there.
     file.lastFailure = nil
     file.writeFailure = nil
@@ -89,7 +89,7 @@ extension UploadSchedule {
       guard file.receipt != nil else { return removed(id, at: now) }
       openFiles.closed(id)
       giveUp(&file, at: now)
-      file.phase = .complete
+      file.enter(.complete)
       file.isOpen = false
       file.lastFailure = nil
       actions.append(.removeResume(id))

@@ -233,7 +233,7 @@ extension UploadSchedule {
     guard !held.isEmpty else { return }
     for (id, failure) in held {
       files.update(id) { file in
-        file.phase = .failed
+        file.enter(.failed)
         file.lastFailure = failure
       }
       actions.append(.showStatus(id))
@@ -243,7 +243,7 @@ extension UploadSchedule {
 
   private mutating func believe(_ receipt: Receipt, of id: FileID, at now: Moment) {
     guard var file = files[id], file.phase == .finishing || file.isUnrecorded, file.receipt == receipt else { return }
-    file.phase = .complete
+    file.enter(.complete)
     file.lastFailure = nil
     file.attempts = 0
     file.progress.previousDelay = nil

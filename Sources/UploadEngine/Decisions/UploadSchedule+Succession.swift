@@ -17,7 +17,7 @@ extension UploadSchedule {
 
   /// A settled content waits for others. Should one follow, that one's turn comes at the same time.
   mutating func waitInSuccession(_ file: inout FileUpload, until: MonotonicTime) {
-    file.phase = .waiting(until: until)
+    file.enter(.waiting(until: until))
     file.isSmallAtWork = false
     timers.insert(.file(file.id), at: until)
     actions.append(.showStatus(file.id))

@@ -34,7 +34,7 @@ extension UploadSchedule {
     }
     giveUp(&file, keepsParts: true, at: now)
     unconfirmed[id] = nil
-    file.phase = .cancelled
+    file.enter(.cancelled)
     let message =
       "The upload was cancelled. The file is kept in the spool; `uploadfs-mount retry` delivers it after all."
     file.lastFailure = FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now)
@@ -60,7 +60,7 @@ extension UploadSchedule {
     case .failed where file.isUnrecorded:
       // The destination has it.
       files.update(id) { file in
-        file.phase = .finishing
+        file.enter(.finishing)
         file.lastFailure = nil
       }
       actions.append(.record(id))
@@ -83,7 +83,7 @@ extension UploadSchedule {
     forgetLimits(for: file, at: now)
     tryDestinationNow(at: now)
     if file.isOpen {
-      files[id]?.phase = .writing
+      files[id]?.enter(.writing)
       actions.append(.record(id))
       actions.append(.showStatus(id))
     } else {

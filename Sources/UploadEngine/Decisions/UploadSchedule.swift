@@ -259,6 +259,8 @@ public struct UploadSchedule: Sendable {
   var discarded: [Discarded] = []
   var changeSequence: UInt64 = 0
   var totals = UploadTotals()
+  /// Of ``FileTable/contradictions`` so many are in the log.
+  private var contradictionsSaid = 0
   /// The largest file that the destination takes, as it has said when it was asked.
   var statedFileBytesMax: UInt64?
   /// The largest file that it takes in one request, as it has said when it was asked, or when it refused one. It only shrinks: what was
@@ -402,6 +404,12 @@ public struct UploadSchedule: Sendable {
     isDraining = true
     endSuccessions(at: now)
     pump(at: now)
+  }
+
+  /// A mistake of the schedule, or of what tells it, is said, and survived.
+  mutating func sayContradictions() {
+    for text in files.contradictions.dropFirst(contradictionsSaid) { actions.append(.report(.contradiction(text))) }
+    contradictionsSaid = files.contradictions.count
   }
 
   // MARK: - Numbers
