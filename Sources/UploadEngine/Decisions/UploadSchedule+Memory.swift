@@ -13,8 +13,8 @@ struct MemoryFit: Sendable {
   var absent: LookupTable<FileID, Absence> = [:]
   /// Of these the ones for which `wait` and the drain wait no longer.
   var lasting: LookupSet<FileID> = []
-  /// A search for those that were not found is under way.
-  var isSeeking = false
+  /// Since when a search for those that were not found is under way.
+  var seekingSince: MonotonicTime?
   /// When the next look is taken.
   var lookAt: MonotonicTime?
   /// The place in the table at which the next look goes on.
@@ -46,10 +46,15 @@ struct MemoryFit: Sendable {
 
   /// An unloaded file that could not be met.
   struct Absence: Hashable, Sendable {
+    /// It was not met for the first time.
+    let firstAt: MonotonicTime
+    /// The next search for it counts from then.
     var since: MonotonicTime
     var until: MonotonicTime
     /// Nothing stood there; otherwise the disk did not say it.
     var isMissing: Bool
+    /// A search that could not look at everything has not found it either.
+    var wasSought = false
   }
 
   /// The pause before the next look: longer, while too many files are there and none of them can go, and short where not all were looked at.
@@ -286,14 +291,17 @@ extension UploadSchedule {
       return
     }
     inherited[id] = nil
-    let since = memoryFit.absent[id]?.since ?? now.monotonic
-    let until = now.monotonic + Self.comingRest
+    var absence =
+      memoryFit.absent[id]
+      ?? MemoryFit.Absence(firstAt: now.monotonic, since: now.monotonic, until: now.monotonic, isMissing: false)
+    absence.until = now.monotonic + Self.comingRest
     switch meeting {
     // A writer has it, and what becomes of that will be told; until then it is not asked for again at once.
-    case .met(id), .unreadable: memoryFit.absent[id] = MemoryFit.Absence(since: since, until: until, isMissing: false)
+    case .met(id), .unreadable: absence.isMissing = false
     // A folder may have been renamed, or taken away for a moment.
-    case .met, .missing: memoryFit.absent[id] = MemoryFit.Absence(since: since, until: until, isMissing: true)
+    case .met, .missing: absence.isMissing = true
     }
+    memoryFit.absent[id] = absence
   }
 
   /// Files that do not stand where they stood are looked for in all of the spool, and the drain does not wait for ever for those of which the disk
@@ -302,7 +310,9 @@ extension UploadSchedule {
     memoryFit.absent = memoryFit.absent.filter { id, _ in unloaded[id] != nil }
     let lasting =
       memoryFit.absent.filter { id, absence in
-        unloaded[id]?.isPending == true && absence.since + Self.absencePatience <= now.monotonic
+        unloaded[id]?.isPending == true && absence.firstAt + Self.absencePatience <= now.monotonic
+          // What a search may still find is waited for, however many files it has to go over, and to wait for room for.
+          && (!absence.isMissing || absence.wasSought)
       }.keys
     if lasting.count != memoryFit.lasting.count { actions.append(.showSummary) }
     memoryFit.lasting = lasting
@@ -310,8 +320,8 @@ extension UploadSchedule {
       guard let absence = memoryFit.absent[$0] else { return false }
       return absence.isMissing && absence.since + Self.seekingPatience <= now.monotonic
     }
-    guard isDue, !memoryFit.isSeeking else { return }
-    memoryFit.isSeeking = true
+    guard isDue, memoryFit.seekingSince == nil else { return }
+    memoryFit.seekingSince = now.monotonic
     actions.append(.seek)
   }
 
@@ -329,7 +339,7 @@ extension UploadSchedule {
   /// The answer to ``UploadAction/seek``: of these files none was found, and each was recalled where the catalog has it. Empty where not
   /// everything could be looked at.
   public mutating func soughtInVain(_ ids: [FileID], at now: Moment) {
-    memoryFit.isSeeking = false
+    let began = memoryFit.seekingSince.take() ?? now.monotonic
     for id in ids where unloaded[id] != nil {
       memoryFit.absent[id] = nil
       vanished(id, at: now)
@@ -337,6 +347,7 @@ extension UploadSchedule {
     }
     for (id, absence) in memoryFit.absent.sorted() where absence.isMissing {
       memoryFit.absent[id]?.since = now.monotonic
+      if absence.firstAt <= began { memoryFit.absent[id]?.wasSought = true }
     }
     pump(at: now)
   }

@@ -132,6 +132,20 @@ import Testing
     #expect(harness.schedule.isIdle && files[2...].allSatisfy { harness.schedule.isUnloaded($0.id) })
   }
 
+  /// Regression: `wait` ended for files of a renamed folder that a search was still to come to, where that took longer than ten seconds.
+  @Test(.promises("S45j")) func whatIsSought_isWaitedFor_howeverLongTheSearchTakes() throws {
+    var (harness, files) = Self.harness(waiting: 3)
+    #expect(Self.unload(&harness) == [files[2].id])
+    for file in files[..<2] { harness.handle(.removed(file.id)) }
+    harness.apply { $0.loadEnded(files[2].id, .missing, at: $1) }
+    for _ in 0..<60 { harness.advance(by: .seconds(1)) }
+    #expect(harness.others.contains(.seek) && !harness.schedule.isIdle)
+    // Of a folder the disk does not say what stands in it.
+    harness.apply { $0.soughtInVain([], at: $1) }
+    harness.advance(by: .seconds(1))
+    #expect(harness.schedule.isIdle && harness.schedule.isUnloaded(files[2].id))
+  }
+
   /// Entries of an earlier run that are read when their files are met.
   @Test(.promises("S45k")) func unreadEntries_countFromTheSearchOn_andAreMissedAtItsEnd() throws {
     var (earlier, files) = Self.harness(waiting: 2, filesMax: .max)
