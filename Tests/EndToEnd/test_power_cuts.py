@@ -160,7 +160,7 @@ def test_what_the_receiver_holds_of_a_capture_that_the_disk_lost_is_delivered(po
             ca=authority.certificate)
         content = marked(SIZE)
         # The flush after the close takes longer than the receiver.
-        power.refuse(0, milliseconds=60_000)
+        power.refuse(0, milliseconds=30_000)
         write_where_space_was_kept(mount, power, content)
         log = mount.spool / ".state" / "catalog.sqlite-wal"
         wait_until(
