@@ -274,6 +274,36 @@ def test_arguments_that_do_not_go_together_are_refused(folder, arguments, words)
     assert not (folder / "root").exists()
 
 
+@pytest.mark.parametrize("path", [".development", "shortcut", "shortcut/below"])
+def test_a_root_that_leads_to_the_receivers_key_is_refused(folder, path):
+    """Regression: only the plain name was; by another path a user published into the folder of the key."""
+    root = folder / "root"
+    (root / ".development").mkdir(parents=True)
+    (root / "shortcut").symlink_to(".development")
+    tokens = folder / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f"{root / path} {'t' * 40}\n")
+    done = subprocess.run(
+        [RECEIVER_TOOL, "serve", "--root", root, "--listen", "127.0.0.1:0", "--development", "--token-file", tokens],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=clean_environment(), timeout=SOON)
+    assert done.returncode not in (0, 64) and "the receiver's own key" in done.stderr, done
+
+
+def test_users_are_numbered_by_their_line_also_beside_a_development_token(folder, new_receiver):
+    """Regression: the development token was user 1, and the others one more than their line."""
+    tokens = folder / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f"first {'a' * 40}\nsecond {'b' * 40}\n")
+    receiver = new_receiver("--token-file", tokens)
+    client = ProtocolClient(receiver)
+    for number, token in enumerate(["a" * 40, "b" * 40, receiver.token], 1):
+        client.token = token
+        session = held_session(client, f"of {number}.mov")
+        assert session.commit([b"x" * session.chunk_size]).status == 200
+        lines = [line for line in receiver.program.log.splitlines() if f'published "of {number}.mov"' in line]
+        assert lines and all(f" user={number} " in line for line in lines), lines
+
+
 def test_a_stop_answers_what_it_took(new_receiver):
     """Regression (SV9): a chunk that followed the last answer of its connection was taken whole, and not answered."""
     receiver = new_receiver()

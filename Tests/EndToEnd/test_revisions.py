@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from certificates import Authority
 from harness import sha256, write_random
 from s3_front import S3Front
 from s3_servers import PART
@@ -86,6 +87,24 @@ def test_a_file_that_stays_open_goes_on_with_what_is_published(delivered, mount)
 
     recorded, sent = delivered(record, "ab")
     assert recorded["bytes"]["total"] == 42 * MB and sent < 6 * MB
+
+
+@pytest.mark.promises("P121")
+def test_under_a_quota_what_is_new_is_sent_alone(new_receiver, new_mount, folder):
+    """Regression: an open file went whole again for a token with a quota. What it begins with counts from the first moment."""
+    authority = Authority(folder / "authority")
+    receiver = new_receiver(start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
+    receiver.new_tokens = f"files {'t' * 40} quota=100MB\n"
+    receiver.start()
+    mount = new_mount(receiver)
+    write_random(mount.root / "run.log", 40 * MB)
+    mount.wait_for("run.log", "complete", timeout=60)
+    taken = receiver.stats()["bytes_received"]
+    with open(mount.root / "run.log", "ab") as file:
+        file.write(b"x" * 1000)
+    mount.readings("run.log", lambda r: r["state"] == "complete" and r["revision"] > 1, timeout=90)
+    assert sha256(receiver.files / "run.log") == sha256(mount.root / "run.log")
+    assert receiver.stats()["bytes_received"] - taken <= 2 << 20
 
 
 @pytest.mark.promises("S33c")
