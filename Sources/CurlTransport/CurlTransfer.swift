@@ -346,10 +346,11 @@ extension CurlTransfer {
       try handle.set(CURLOPT_NOBODY, true)
     case (.get, .none):
       try handle.set(CURLOPT_HTTPGET, true)
-    case (.delete, .none), (.options, .none):
+    case (.delete, .none), (.options, .none), (.mkcol, .none), (.move, .none), (.propfind, .none), (.proppatch, .none):
       try handle.set(CURLOPT_HTTPGET, true)
       try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
-    case (.get, _), (.delete, _), (.options, _), (.post, _), (.put, _), (.patch, _):
+    case (.get, _), (.delete, _), (.options, _), (.post, _), (.put, _), (.patch, _), (.mkcol, _), (.move, _),
+      (.propfind, _), (.proppatch, _):
       // CURLOPT_UPLOAD for every method with a body: no Content-Type is invented, and no body is copied or freed.
       try handle.set(CURLOPT_UPLOAD, true)
       try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)

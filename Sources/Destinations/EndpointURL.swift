@@ -28,6 +28,7 @@ public struct EndpointURL: Hashable, Sendable {
         switch scheme {
         case "s3", "s3a", "s3n": "An S3 bucket is s3+https://ENDPOINT/BUCKET."
         case "tus", "tuss": "A tus server is tus+https://HOST/PATH/."
+        case "webdav", "webdavs", "dav", "davs": "A folder of a WebDAV server is webdav+https://HOST/PATH."
         case "form": "An upload form is form+https://HOST/PATH."
         default: "It should begin with https://, not \(scheme)://."
         }

@@ -14,6 +14,9 @@ struct TextName {
   /// What ends a quoted name, and what readers of forms take for an escape.
   static let quoted = TextName(unsaid: [UInt8(ascii: "\""), UInt8(ascii: "\\")])
 
+  /// What some servers take for the end of a path also where it is percent-encoded (WsgiDAV, of the new name of a file).
+  static let inAddress = TextName(unsaid: [UInt8(ascii: "#"), UInt8(ascii: ";"), UInt8(ascii: "?")])
+
   private static let percent = UInt8(ascii: "%")
   /// What is before a shortened name's hash, and occurs in no other encoding.
   private static let shortMark = Array("%~".utf8)

@@ -2,6 +2,9 @@ import Integrity
 import UploadEngine
 
 extension WholeFileSending {
+  /// The file's size.
+  var sizeBytes: UInt64 { UInt64(clamping: stream?.byteCount ?? body?.bytes.count ?? 0) }
+
   /// Merkle root and chain tip over the file's one chunk.
   var proof: (merkleRoot: [UInt8], chainTip: [UInt8]) {
     var tree = MerkleTree()

@@ -1,5 +1,55 @@
 public import Destinations
 
+/// What captures go to, with what is to be known of it: one case for each kind of destination.
+public enum DestinationSettings: Hashable, Sendable {
+  /// An uploadfs-receiver.
+  case receiver(EndpointURL)
+  case s3(S3Settings)
+  case form(FormSettings)
+  case tus(TusSettings)
+  case webDAV(WebDAVSettings)
+
+  /// The server.
+  public var endpoint: EndpointURL {
+    switch self {
+    case .receiver(let address): address
+    case .s3(let settings): settings.address.endpoint
+    case .form(let settings): settings.address.endpoint
+    case .tus(let settings): settings.address.endpoint
+    case .webDAV(let settings): settings.address.endpoint
+    }
+  }
+
+  /// It can tell whose a name is.
+  var tellsOwners: Bool {
+    switch self {
+    case .receiver, .s3, .webDAV: true
+    case .form, .tus: false
+    }
+  }
+
+  /// It knows tokens, and no passwords.
+  var isReceiver: Bool {
+    if case .receiver = self { true } else { false }
+  }
+
+  /// How long chunks are follows from it, whatever the link does.
+  var fixesChunkSize: Bool {
+    if case .tus(let settings) = self { settings.profile != .standard } else { false }
+  }
+
+  /// There is something to ask for that is not a file, which shows whether the credentials count.
+  public var triesCredentials: Bool {
+    if case .form = self { false } else { true }
+  }
+}
+
+/// A folder of a WebDAV server.
+public struct WebDAVSettings: Hashable, Sendable {
+  /// Where it is.
+  public var address: WebDAVAddress
+}
+
 /// A bucket and how it is used.
 public struct S3Settings: Hashable, Sendable {
   /// Where it is.

@@ -32,14 +32,8 @@ public struct MountConfiguration: Hashable, Sendable {
 
   /// Where captures go, as it was given, without its query, which may hold a secret.
   public let address: String
-  /// Where captures go; of S3, the server.
-  public let destination: EndpointURL
-  /// What is to be known of a destination that is S3; nil for a receiver.
-  public let s3: S3Settings?
-  /// What is to be known of a destination that is a form; nil for others.
-  public let form: FormSettings?
-  /// What is to be known of a destination that is tus.
-  public let tus: TusSettings?
+  /// What is to be known of where captures go.
+  public let settings: DestinationSettings
   /// Further addresses of the same receiver.
   public let alternatives: [EndpointURL]
   /// Holds captures until they are delivered; as given, not empty.
@@ -72,8 +66,6 @@ public struct MountConfiguration: Hashable, Sendable {
   public let chunkBytes: Int
   /// False when the chunk size was not given, and follows from the speed of the link and the size of each file.
   public let isChunkSizeFixed: Bool
-  /// The destination can tell whose a name is.
-  let tellsOwners: Bool
   /// What becomes of a file whose name is another capture's at the destination; nil for what is usual there.
   public let ifExists: FileSettings.IfExists?
   /// Chunk requests in flight over all files.
@@ -119,16 +111,9 @@ public struct MountConfiguration: Hashable, Sendable {
     let read = SettingReader(sources)
     allowPlainHTTP = try read.boolean(.allowPlainHTTP) ?? false
     fileBytesMax = try read.bytes(.maxFileSize, atLeast: 1) ?? UploadConstants.fileBytesMax
-    s3 = try read.s3(allowPlainHTTP: allowPlainHTTP)
-    form = try read.form(allowPlainHTTP: allowPlainHTTP)
-    tus = try read.tus(allowPlainHTTP: allowPlainHTTP)
-    if let address = s3?.address.endpoint ?? form?.address.endpoint ?? tus?.address.endpoint {
-      destination = address
-    } else {
-      destination = try read.destination(allowPlainHTTP: allowPlainHTTP)
-    }
+    settings = try read.destinationSettings(allowPlainHTTP: allowPlainHTTP)
     address = String((sources[.to]?.text ?? "").prefix { $0 != "?" })
-    alternatives = try read.alternatives(to: destination, allowPlainHTTP: allowPlainHTTP)
+    alternatives = try read.alternatives(to: settings.endpoint, allowPlainHTTP: allowPlainHTTP)
     spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
     tokenFile = try read.path(.tokenFile)
     basicAuthFile = try read.path(.basicAuthFile)
@@ -138,21 +123,21 @@ public struct MountConfiguration: Hashable, Sendable {
     proxyAuthFile = try read.path(.proxyAuthFile)
     clientCertificateFile = try read.path(.clientCert)
     clientKeyFile = try read.path(.clientKey)
-    try read.checkCredentials(areOfReceiver: s3 == nil && form == nil && tus == nil)
-    tellsOwners = form == nil && tus == nil
-    ifExists = try read.ifExists(isReceiver: s3 == nil && tellsOwners, isBucket: s3 != nil)
+    try read.checkCredentials(areOfReceiver: settings.isReceiver)
+    ifExists = try read.ifExists(at: settings)
     authorityFile = try read.path(.ca)
     further = try read.furtherDestinations()
     rules = try read.rules(
       destinations: [.main] + further.map(\.name),
-      tellingOwners: (tellsOwners ? [.main] : []) + further.filter(\.configuration.tellsOwners).map(\.name))
+      tellingOwners: (settings.tellsOwners ? [.main] : [])
+        + further.filter(\.configuration.settings.tellsOwners).map(\.name))
     temporaryNames = try read.temporaryNames()
-    if let tus {
-      chunkBytes = try read.chunkBytes(of: tus)
-    } else {
-      chunkBytes = try s3 == nil ? read.chunkBytes() : read.partBytes(fileBytesMax: fileBytesMax)
+    switch settings {
+    case .tus(let tus): chunkBytes = try read.chunkBytes(of: tus)
+    case .s3: chunkBytes = try read.partBytes(fileBytesMax: fileBytesMax)
+    case .receiver, .form, .webDAV: chunkBytes = try read.chunkBytes()
     }
-    isChunkSizeFixed = sources[.chunkSize] != nil || tus.map { $0.profile != .standard } ?? false
+    isChunkSizeFixed = sources[.chunkSize] != nil || settings.fixesChunkSize
     parallel =
       try read.integer(.parallel, in: 1...UploadConstants.maxParallelChunkUploads)
       ?? UploadConstants.maxParallelChunkUploads
@@ -167,6 +152,26 @@ public struct MountConfiguration: Hashable, Sendable {
     drainTimeout = try read.duration(.drainTimeout)
     keepDelivered = try read.duration(.keep)
     logLevel = try read.choice(.logLevel) ?? .info
+  }
+}
+
+extension MountConfiguration {
+  /// Where captures go; of S3, the server.
+  public var destination: EndpointURL { settings.endpoint }
+
+  /// What is to be known of a destination that is S3; nil for others.
+  public var s3: S3Settings? {
+    if case .s3(let settings) = settings { settings } else { nil }
+  }
+
+  /// What is to be known of a destination that is a form; nil for others.
+  public var form: FormSettings? {
+    if case .form(let settings) = settings { settings } else { nil }
+  }
+
+  /// What is to be known of a destination that is tus; nil for others.
+  public var tus: TusSettings? {
+    if case .tus(let settings) = settings { settings } else { nil }
   }
 }
 

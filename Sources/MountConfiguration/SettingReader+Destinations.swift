@@ -5,13 +5,40 @@ import Quantities
 
 /// Where captures go, on which way, and as whose.
 extension SettingReader {
-  func destination(allowPlainHTTP: Bool) throws(ConfigurationError) -> EndpointURL {
+  func destinationSettings(allowPlainHTTP: Bool) throws(ConfigurationError) -> DestinationSettings {
+    // Each says so of settings that are another one's.
+    let s3 = try s3(allowPlainHTTP: allowPlainHTTP)
+    let form = try form(allowPlainHTTP: allowPlainHTTP)
+    let tus = try tus(allowPlainHTTP: allowPlainHTTP)
+    if let s3 { return .s3(s3) }
+    if let form { return .form(form) }
+    if let tus { return .tus(tus) }
+    if let webDAV = try webDAV(allowPlainHTTP: allowPlainHTTP) { return .webDAV(webDAV) }
+    return .receiver(try destination(allowPlainHTTP: allowPlainHTTP))
+  }
+
+  /// The folder; nil when the destination is something else.
+  private func webDAV(allowPlainHTTP: Bool) throws(ConfigurationError) -> WebDAVSettings? {
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    guard WebDAVAddress.isOne(text) else { return nil }
+    if let given = sources[.alsoTo] {
+      throw ConfigurationError("\(given.name(of: .alsoTo)) is not for WebDAV; see docs/destinations.md")
+    }
+    do {
+      return WebDAVSettings(address: try WebDAVAddress(text, allowPlainHTTP: allowPlainHTTP))
+    } catch {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
+    }
+  }
+
+  private func destination(allowPlainHTTP: Bool) throws(ConfigurationError) -> EndpointURL {
     let text = try required(.to, because: "uploadfs must know where captures go")
     return try endpoint(text, of: .to, allowPlainHTTP: allowPlainHTTP)
   }
 
   /// The bucket and how it is used; nil when the destination is something else.
-  func s3(allowPlainHTTP: Bool) throws(ConfigurationError) -> S3Settings? {
+  private func s3(allowPlainHTTP: Bool) throws(ConfigurationError) -> S3Settings? {
     let own: [Setting] = [.s3Region, .s3Profile, .s3Style, .s3Checksum, .s3IfExists]
     let text = try required(.to, because: "uploadfs must know where captures go")
     guard S3Address.isOne(text) else {
@@ -55,11 +82,12 @@ extension SettingReader {
   }
 
   /// What becomes of a file whose name is another capture's: for servers that can tell whose a name is.
-  func ifExists(isReceiver: Bool, isBucket: Bool) throws(ConfigurationError) -> FileSettings.IfExists? {
+  func ifExists(at settings: DestinationSettings) throws(ConfigurationError) -> FileSettings.IfExists? {
     // S3 has its own words for it (``s3IfExists()``).
-    guard !isBucket, let given = sources[.ifExists] else { return nil }
+    if case .s3 = settings { return nil }
+    guard let given = sources[.ifExists] else { return nil }
     let policy: FileSettings.IfExists? = try choice(.ifExists)
-    guard isReceiver || policy == .replace else {
+    guard settings.tellsOwners || policy == .replace else {
       throw ConfigurationError("\(given.name(of: .ifExists)): \(Self.cannotTellOwners)")
     }
     return policy
@@ -69,7 +97,7 @@ extension SettingReader {
     "forms and servers that speak tus cannot tell whose a name is; only replace is possible there"
 
   /// The form and how it is filled in; nil when the destination is something else.
-  func form(allowPlainHTTP: Bool) throws(ConfigurationError) -> FormSettings? {
+  private func form(allowPlainHTTP: Bool) throws(ConfigurationError) -> FormSettings? {
     let text = try required(.to, because: "uploadfs must know where captures go")
     guard FormAddress.isOne(text) else {
       for setting in [
@@ -144,7 +172,7 @@ extension SettingReader {
   }
 
   /// The server and how it is used; nil when the destination is something else.
-  func tus(allowPlainHTTP: Bool) throws(ConfigurationError) -> TusSettings? {
+  private func tus(allowPlainHTTP: Bool) throws(ConfigurationError) -> TusSettings? {
     let text = try required(.to, because: "uploadfs must know where captures go")
     guard TusAddress.isOne(text) else {
       for setting in [Setting.tusProtocol, .tusProfile, .tusMetadata, .tusUnclear] {
@@ -242,6 +270,9 @@ extension SettingReader {
     let name = sources[setting]?.name(of: setting) ?? setting.flag
     if TusAddress.isOne(text) {
       throw ConfigurationError("\(name): a tus server has one address, which \(Setting.to.flag) takes")
+    }
+    if WebDAVAddress.isOne(text) {
+      throw ConfigurationError("\(name): a WebDAV server has one address, which \(Setting.to.flag) takes")
     }
     if S3Address.isOne(text) {
       throw ConfigurationError("\(name): an S3 server has one address, which \(Setting.to.flag) takes")

@@ -426,9 +426,15 @@ extension EarlierPublication {
       chunkBytes: commit.chunkBytes, nonce: commit.session.nonce)
   }
 
-  /// What a request with a whole file is to publish; nil of a file that is read while it is sent.
-  init?(_ sending: WholeFileSending) {
-    guard sending.stream == nil else { return nil }
+  /// What a request with a whole file is to publish. Of one that is read while it is sent the digests are not known yet: its nonce stands
+  /// in the root's place, so that two tries are told apart.
+  init(_ sending: WholeFileSending) {
+    if let stream = sending.stream {
+      self.init(
+        fileID: sending.fileID, merkleRoot: Hex.encode(sending.nonce), sizeBytes: UInt64(clamping: stream.byteCount),
+        chunkBytes: nil, nonce: sending.nonce)
+      return
+    }
     var tree = MerkleTree()
     if sending.plainBytes > 0 { tree.append(chunkSHA256: sending.digest.sha256) }
     self.init(

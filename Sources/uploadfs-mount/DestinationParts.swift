@@ -42,7 +42,8 @@ struct DestinationParts: Sendable {
     settings.hide = { [mask] in mask.hide(in: $0) }
     var logger = logger
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
-    var requests: any HTTPTransport = renewedCredential?.transport(over: transport, to: destination) ?? transport
+    let own = destination.transport(over: transport)
+    var requests: any HTTPTransport = renewedCredential?.transport(over: own, to: destination) ?? own
     if destination is ChunkProtocolDestination {
       requests = InstanceTransport(requests, server: destination.displayURL) { [logger] in logger.warning("\($0)") }
       requests = SpoolTransport(requests, identity: state.identity, server: destination.displayURL)

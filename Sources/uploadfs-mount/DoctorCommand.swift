@@ -118,10 +118,11 @@ struct DoctorCommand: ParsableCommand {
       options.environment = environment
       // Some servers repeat what they were sent.
       let mask = try MountSession.mask(renewedCredential, s3Credentials, configuration)
+      let own = destination.transport(over: transport)
       DestinationExamination(
         destination: destination,
         transport: MountSession.timed(
-          renewedCredential?.transport(over: transport, to: destination) ?? transport, configuration),
+          renewedCredential?.transport(over: own, to: destination) ?? own, configuration),
         connection: connection, options: options
       ).run { finding in
         report(finding.hiding { mask.hide(in: $0) })

@@ -100,21 +100,24 @@ extension MountSession {
     _ configuration: MountConfiguration, credential: Credential?, s3Credentials: S3CredentialSource?,
     whenConditionsFail: @escaping @Sendable (String) -> Void = { _ in }
   ) throws(ToolFailure) -> any Destination {
-    do {
-      if let s3 = configuration.s3, let s3Credentials {
+    do throws(DestinationError) {
+      switch configuration.settings {
+      case .s3(let s3):
+        guard let s3Credentials else { throw DestinationError(.invalidCredential, "There are no S3 credentials.") }
         return try S3Destination(
           address: s3.address, options: options(of: s3, configuration, renewsCredentials: s3Credentials.renews),
           credentials: { s3Credentials.credentials }, secondsSince1970: { Int64(time(nil)) },
           whenExpired: { s3Credentials.refused() }, whenConditionsFail: whenConditionsFail)
-      }
-      if let tus = configuration.tus {
-        return try uploads(tus, options(of: tus, configuration), credential: credential)
-      }
-      if let form = configuration.form {
+      case .tus(let tus): return try uploads(tus, options(of: tus, configuration), credential: credential)
+      case .form(let form):
         return try FormDestination(
           address: form.address, credential: credential, options: options(of: form, configuration))
+      case .webDAV(let webDAV):
+        return try WebDAVDestination(
+          address: webDAV.address, credential: credential, options: webDAVOptions(configuration),
+          whenConditionsFail: whenConditionsFail)
+      case .receiver: return try receiver(configuration, credential: credential)
       }
-      return try receiver(configuration, credential: credential)
     } catch {
       throw ToolFailure(.destinationUnusable, error.message)
     }
@@ -146,6 +149,14 @@ extension MountSession {
     options.digestField = form.digestField
     options.omittedMembers.insert(form.omittedMembers)
     options.fileBytesMax = form.fileBytesMax
+    options.parallelRequests = configuration.parallel
+    options.bufferBytes = configuration.chunkBytes
+    return options
+  }
+
+  private static func webDAVOptions(_ configuration: MountConfiguration) -> WebDAVOptions {
+    var options = WebDAVOptions()
+    options.ifExists = configuration.ifExists ?? options.ifExists
     options.parallelRequests = configuration.parallel
     options.bufferBytes = configuration.chunkBytes
     return options
@@ -201,8 +212,7 @@ extension MountSession {
       case .mapped: .mapped
       }
     settings.priority = configuration.uploadPriority
-    // A form has nothing to ask for that is not a file.
-    settings.triesCredentials = configuration.form == nil
+    settings.triesCredentials = configuration.settings.triesCredentials
     settings.limits.asksForLimits = true
     var system = utsname()
     uname(&system)

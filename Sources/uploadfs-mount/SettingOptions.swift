@@ -7,7 +7,7 @@ struct SettingOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       "Upload to this address: https://host[:port][/path], s3+https://host/bucket[/prefix], tus+https://host/path/ or "
-        + "form+https://host/path.",
+        + "form+https://host/path or webdav+https://host/path.",
       valueName: "url"))
   var to: String?
 
@@ -66,7 +66,7 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "When another capture has a file's name: number, refuse or replace (default number at a receiver and S3, else replace).",
+      "When another capture has a file's name: number, refuse or replace (default number at a receiver, S3 and WebDAV, else replace).",
       valueName: "policy"))
   var ifExists: String?
 

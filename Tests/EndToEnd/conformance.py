@@ -12,6 +12,7 @@ import subprocess
 
 import jsonschema
 
+import webdav_servers
 from form_servers import PASSWORD, USER, Form
 from front import Front
 from harness import MOUNT_TOOL, REPOSITORY, SOON, TOKEN, Receiver, clean_environment, sha256
@@ -391,10 +392,55 @@ class ExampleForm(DestinationUnderTest):
         self.server.nginx.start()
 
 
+class WebDAV(DestinationUnderTest):
+    server_class = None
+
+    def make(self):
+        return self.server_class(self.folder / "server")
+
+    def to(self, port):
+        return self.server.url(port, "webdav+https")
+
+    @property
+    def options(self):
+        # As of the form.
+        return ["--chunk-size", "4MiB"]
+
+    def login(self, folder, right=True):
+        password = self._secret_file(folder, f"{webdav_servers.USER}:{webdav_servers.PASSWORD if right else WRONG}")
+        return ["--basic-auth-file", password], clean_environment()
+
+    def file(self, status):
+        receipt = status["receipt"]
+        return self.server.files / receipt.get("published_as", receipt["name"])
+
+    def names(self):
+        return self.server.names()
+
+    def unfinished(self):
+        return self.server.unfinished()
+
+
+class WebDAVOnRclone(WebDAV):
+    name, server_class = "webdav-rclone", webdav_servers.Rclone
+
+
+class WebDAVOnWsgiDAV(WebDAV):
+    name, server_class = "webdav-wsgidav", webdav_servers.WsgiDAV
+
+
+class WebDAVOnApache(WebDAV):
+    name, server_class = "webdav-apache", webdav_servers.Apache
+
+
+class WebDAVOnNginx(WebDAV):
+    name, server_class = "webdav-nginx", webdav_servers.NginxDAV
+
+
 # Those that are left out of a scenario stand last: pytest starts a server once by its number in the scenarios' lists.
 ALL = [
     OwnReceiver, S3OnRclone, S3OnMoto, TusOnTuspyserver, TusOnResumableUpload, TusWithOneUpload, IETFDraft, ExampleForm,
-    TusWithOneGrowingUpload]
+    WebDAVOnRclone, WebDAVOnWsgiDAV, WebDAVOnApache, WebDAVOnNginx, TusWithOneGrowingUpload]
 
 
 @contextlib.contextmanager

@@ -146,6 +146,25 @@ private func refusal(
     #expect(further.fields == [try FormField("note=d;e"), try FormField("kind=f")])
   }
 
+  @Test(.promises("DE163", "DE165")) func aFolderOfWebDAV_takesPasswordsAndTheRightToNames() throws {
+    let read = try configuration(flags: [
+      .to: "webdav+https://dav.example.org/a%20b/", .spool: "/s", .basicAuthFile: "/p", .ifExists: "refuse",
+    ])
+    guard case .webDAV(let settings) = read.settings else {
+      Issue.record("\(read.settings)")
+      return
+    }
+    #expect(settings.address.text == "webdav+https://dav.example.org/a%20b" && read.s3 == nil && read.form == nil)
+    #expect(read.destination.text == "https://dav.example.org/a%20b" && read.ifExists == .refuse)
+    for more: [Setting: String] in [
+      [.alsoTo: "https://b"], [.formSuccess: "x"], [.s3Region: "x"], [.tusUnclear: "hold"],
+    ] {
+      let flags = [Setting.to: "webdav+https://h/", .spool: "/s"].merging(more) { $1 }
+      #expect(throws: ConfigurationError.self) { try configuration(flags: flags) }
+    }
+    #expect(throws: ConfigurationError.self) { try configuration(flags: [.to: "webdav+http://h/", .spool: "/s"]) }
+  }
+
   private static let formValues: [Setting: String] = [
     .to: "form+https://forms.example.org/api/uploads.php?ui=json", .spool: "/s", .basicAuthFile: "/p",
     .proxy: "socks5h://127.0.0.1:1080", .noProxy: "a.example.org,10.0.0.0/8", .proxyAuthFile: "/q", .clientCert: "/c",

@@ -145,7 +145,7 @@ SLASH_IN_A_CLOSURE = AT_BYTES + r'\.(drop|prefix|filter|split|contains|firstInde
 # Texts that hold no path of a file, each with the reason.
 HOLDS_NO_PATH = {
     "EndpointURL.swift": "ASCII, which it checks first", "S3Address.swift": "an EndpointURL's", "TusAddress.swift": "ASCII, which it checks first",
-    "FormAddress.swift": "an EndpointURL's", "ServerAddress.swift": "an EndpointURL's", "UploadAddressMask.swift": "a TusAddress's",
+    "FormAddress.swift": "an EndpointURL's", "WebDAVAddress.swift": "an EndpointURL's", "ServerAddress.swift": "an EndpointURL's", "UploadAddressMask.swift": "a TusAddress's",
     "SettingReader+Destinations.swift": "a scheme, before EndpointURL checks the rest", "S3Credentials.swift": "a key of ASCII",
     "S3Profile.swift": "a file of AWS, with sections and keys", "ServerWords.swift": "a page, for people", "ForeignPage.swift": "a page",
     "PageTitle.swift": "a page, for people", "TusSession.swift": "two numbers", "ContentDigest.swift": "a header field of ASCII",

@@ -41,7 +41,7 @@ public struct FormDestination: Destination {
   let address: FormAddress
   let options: FormOptions
   let authorization: String?
-  private let question = FormQuestion()
+  private let question = BodyQuestion()
 
   /// A form at an address. Without credential only servers that ask for none will answer.
   public init(
@@ -191,9 +191,4 @@ public struct FormDestination: Destination {
     }
     return (tree.root, chain.tip)
   }
-}
-
-extension WholeFileSending {
-  /// The file's size.
-  fileprivate var sizeBytes: UInt64 { UInt64(clamping: stream?.byteCount ?? body?.bytes.count ?? 0) }
 }

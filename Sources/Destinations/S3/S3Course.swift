@@ -54,7 +54,7 @@ struct S3Course {
   private static let sendsMax = 32
 
   private(set) var turn: Turn
-  private(set) var search: S3NameSearch
+  private(set) var search: NameSearch
   /// What the answers say of the server.
   private(set) var learned: S3NameMemory.Word?
   private let kind: S3NameMemory.Kind
@@ -74,7 +74,7 @@ struct S3Course {
 
   /// `mayDropChecksum` is true where it is not known yet whether the server knows checksums.
   init(
-    _ kind: S3NameMemory.Kind, _ claim: S3Claim, _ ifExists: S3Options.IfExists, _ search: S3NameSearch,
+    _ kind: S3NameMemory.Kind, _ claim: S3Claim, _ ifExists: S3Options.IfExists, _ search: NameSearch,
     in bucket: String, _ beginning: S3NameMemory.Beginning, mayDropChecksum: Bool = false
   ) {
     self.bucket = bucket

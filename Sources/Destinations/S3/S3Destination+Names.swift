@@ -46,8 +46,8 @@ extension S3Destination {
 
   private func search(
     for path: RelativePath, _ right: NameRight, _ beginning: S3NameMemory.Beginning
-  ) -> S3NameSearch {
-    S3NameSearch(
+  ) -> NameSearch {
+    NameSearch(
       prefix: address.prefix, name: name(of: path), publishedAs: right.publishedAs,
       first: beginning.number)
   }
@@ -72,7 +72,7 @@ extension S3Destination {
     let key = S3Upload(sessionID: commit.session.id)?.key ?? publishedName(for: commit.path)
     let claim = S3Claim(nonce: commit.session.nonce, sizeBytes: commit.sizeBytes, replaces: right.replaces)
     var course = S3Course(
-      .completion, claim, right.ifExists, S3NameSearch(prefix: "", name: key, publishedAs: nil, first: 2),
+      .completion, claim, right.ifExists, NameSearch(prefix: "", name: key, publishedAs: nil, first: 2),
       in: address.bucket, beginning(of: .completion, commit.session.nonce))
     for response in responses { course.take(response) }
     return course
@@ -83,7 +83,7 @@ extension S3Destination {
     /// This one is asked for next.
     case asked(String)
     /// It is begun under this one; the further answers are those to its opening.
-    case found(S3NameSearch, answers: [HTTPResponse])
+    case found(NameSearch, answers: [HTTPResponse])
     /// The server did not say.
     case unanswered(HTTPResponse)
     /// All numbers are taken.

@@ -69,7 +69,7 @@ extension S3Destination {
   }
 
   private func opened(
-    _ opening: SessionOpening, _ search: S3NameSearch, _ responses: [HTTPResponse]
+    _ opening: SessionOpening, _ search: NameSearch, _ responses: [HTTPResponse]
   ) -> StepOutcome {
     guard case .opened(let answer) = answers(to: opening, of: search.key, responses) else {
       return responses.first.map { refused(S3Answer($0)) } ?? unexpected("did not answer")

@@ -14,6 +14,8 @@ public protocol Destination: Sendable {
   var credentialMark: String? { get }
   /// How many addresses lead to it; at least 1. Whatever was begun over one can go on over another.
   var endpointCount: Int { get }
+  /// What its requests go through, over a transport: a protocol may have to do with each of them.
+  func transport(over transport: any HTTPTransport) -> any HTTPTransport
   /// The request that carries out a step over one of its addresses.
   func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest
   /// Where the server has a chunk's bytes already, and can copy them into the session; nil where that is not known. Takes no time.
@@ -62,6 +64,9 @@ extension Destination {
 
   /// One address.
   public var endpointCount: Int { 1 }
+
+  /// Nothing.
+  public func transport(over transport: any HTTPTransport) -> any HTTPTransport { transport }
 
   /// Nothing is copied.
   public func source(of sending: ChunkSending) -> ChunkSource? { nil }

@@ -119,6 +119,10 @@ public struct HTTPRequest: Sendable {
     case patch = "PATCH"
     case options = "OPTIONS"
     case delete = "DELETE"
+    case propfind = "PROPFIND"
+    case proppatch = "PROPPATCH"
+    case mkcol = "MKCOL"
+    case move = "MOVE"
   }
 
   /// What is sent after the header.

@@ -1,4 +1,5 @@
 import Fuzzing
 
 /// What reads the answers of servers.
-let parsers: [FuzzedParser] = transportParsers + bodyParsers + s3Parsers + appendingParsers + destinationParsers
+let parsers: [FuzzedParser] =
+  transportParsers + bodyParsers + s3Parsers + webDAVParsers + appendingParsers + destinationParsers

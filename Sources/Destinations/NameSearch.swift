@@ -2,7 +2,7 @@ import ChunkProtocol
 
 /// Asks for one key after another until one is free: the one of the last publication, the file's own, and then that with numbers, as
 /// ``NumberSearch`` has them. A thousand captures of one name so cost twenty questions, once.
-struct S3NameSearch {
+struct NameSearch {
   /// So many numbers are asked for in a row.
   private static let numbersCounted = 17
 
