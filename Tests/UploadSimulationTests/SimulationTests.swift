@@ -156,6 +156,15 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "lying-form", seed: 8_500_026_319,
       story: "pauses that were drawn from a range that grew stayed short twenty times, and each try sent the file"),
     FoundSeed(
+      scenario: "webdav", seed: 405_085_765,
+      story: "what a gateway said to the request that marks an upload ended marks for the whole run"),
+    FoundSeed(
+      scenario: "webdav", seed: 905_374_166,
+      story: "a file that had its name was taken for unpublished where the question behind that reached nobody"),
+    FoundSeed(
+      scenario: "lying-webdav", seed: 44_575_808,
+      story: "a file that was renamed while the answer to its move was lost had its former name for good"),
+    FoundSeed(
       scenario: "crowd", seed: 8_830_001_172,
       story: "the invariant did not know of a time to come that a file had before its writer gave it the present one"),
     FoundSeed(

@@ -53,6 +53,10 @@ struct LineServer {
         address: S3Address("s3+\(origin)/bucket", allowPlainHTTP: false), options: options,
         credentials: { credentials }, secondsSince1970: { 0 })
       return (destination.abilities, DestinationOffers())
+    case .webDAV:
+      let destination = try WebDAVDestination(
+        address: WebDAVAddress("webdav+\(origin)/dav", allowPlainHTTP: false), credential: nil)
+      return (destination.abilities, DestinationOffers())
     case .form:
       let destination = try FormDestination(
         address: FormAddress("form+\(origin)/upload", allowPlainHTTP: false), credential: nil)

@@ -6,11 +6,13 @@ extension Scenario {
   static let draft = Scenario("draft") { $0.useServer(.draft) }
   static let s3 = Scenario("s3") { $0.useServer(.s3) }
   static let form = Scenario("form") { $0.useServer(.form) }
+  static let webDAV = Scenario("webdav") { $0.useServer(.webDAV) }
 
   static let lyingTus = Scenario("lying-tus") { $0.useLiar(.tus) }
   static let lyingDraft = Scenario("lying-draft") { $0.useLiar(.draft) }
   static let lyingS3 = Scenario("lying-s3") { $0.useLiar(.s3) }
   static let lyingForm = Scenario("lying-form") { $0.useLiar(.form) }
+  static let lyingWebDAV = Scenario("lying-webdav") { $0.useLiar(.webDAV) }
 
   static let lyingTusWords = Scenario("lying-tus-words") { $0.useLiar(.tus, inOwnWords: true) }
   static let lyingDraftWords = Scenario("lying-draft-words") { $0.useLiar(.draft, inOwnWords: true) }
@@ -39,7 +41,7 @@ extension Scenario {
 
   static let servers = [
     tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm, lyingTusWords, lyingDraftWords, lyingS3Words,
-    lyingWords, jumpingTus, jumpingDraft, refusingS3,
+    lyingWords, jumpingTus, jumpingDraft, refusingS3, webDAV, lyingWebDAV,
   ]
 
   /// What somebody has to act upon after such a server.
@@ -57,8 +59,8 @@ extension Scenario {
     forgottenSessions = 0.005
     badGateways = 0.01
     busyAnswers = 0.01
-    guard server == .form else { return }
-    // A form takes each file in one request, and says with 404 that it is not there.
+    guard server.takesWholeFiles else { return }
+    // Each file is one request, and 404 says of a form that it is not there.
     (fileBytesMax, chunkBytes, wholeFileBytesMax) = (40, 1024, 2000)
     forgottenSessions = 0
   }

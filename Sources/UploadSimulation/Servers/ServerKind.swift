@@ -4,7 +4,10 @@ import UploadEngine
 
 /// What the client uploads to.
 enum ServerKind: Hashable, Sendable {
-  case receiver, tus, draft, s3, form
+  case receiver, tus, draft, s3, form, webDAV
+
+  /// A file is one request with all of its bytes.
+  var takesWholeFiles: Bool { self == .form || self == .webDAV }
 
   /// Elsewhere one upload may be all that there is, and takes one chunk after the other.
   var takesChunksTogether: Bool { self == .receiver || self == .s3 }
@@ -28,6 +31,10 @@ enum ServerKind: Hashable, Sendable {
       server.copying = S3Server.Copying.allCases.randomElement(using: &world.random) ?? .known
       return ForeignServer(world, site, server)
     case .form: return ForeignServer(world, site, FormServer())
+    case .webDAV:
+      var server = WebDAVServer()
+      server.keepsConditions = world.random.happens(0.7)
+      return ForeignServer(world, site, server)
     }
   }
 
@@ -40,6 +47,7 @@ enum ServerKind: Hashable, Sendable {
     case .tus, .draft: SmallDestination(try resumable(scenario))
     case .s3: SmallDestination(try s3(scenario))
     case .form: SmallDestination(try form(scenario))
+    case .webDAV: SmallDestination(try webDAV(scenario))
     }
   }
 
@@ -72,6 +80,14 @@ enum ServerKind: Hashable, Sendable {
     return try S3Destination(
       address: S3Address("s3+\(SimulatedAddresses.first)/bucket", allowPlainHTTP: false), options: options,
       credentials: { credentials }, secondsSince1970: { 0 })
+  }
+
+  private func webDAV(_ scenario: Scenario) throws(DestinationError) -> any Destination {
+    var options = WebDAVOptions()
+    options.bufferBytes = scenario.wholeFileBytesMax
+    return try WebDAVDestination(
+      address: WebDAVAddress("webdav+\(SimulatedAddresses.first)/dav", allowPlainHTTP: false), credential: nil,
+      options: options)
   }
 
   private func form(_ scenario: Scenario) throws(DestinationError) -> any Destination {
