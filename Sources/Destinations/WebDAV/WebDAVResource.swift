@@ -1,3 +1,4 @@
+import ChunkProtocol
 import UploadEngine
 
 /// What a WebDAV server says of one resource (PROPFIND with a depth of 0; RFC 4918, 9.1).
@@ -14,12 +15,17 @@ struct WebDAVResource: Hashable {
   /// `ALGORITHM:DIGEST`, blanks between; what ownCloud calls so.
   var checksums: String?
 
-  /// Tells one content from another: the ETag without its quotes, whether it is weak or not; else the time of the last change.
+  /// Tells one content from another: the ETag without its quotes, whether it is weak or not; else the time of the last change with the size,
+  /// of which nginx makes its ETags as well.
   var version: String? {
-    guard let entityTag else { return modified }
+    guard let entityTag else { return timeAndSize }
     let strong = entityTag.utf8.starts(with: "W/".utf8) ? entityTag.utf8.dropFirst(2) : entityTag.utf8[...]
     let text = String(decoding: strong.filter { $0 != UInt8(ascii: "\"") }, as: UTF8.self)
-    return text.isEmpty ? modified : text
+    return text.isEmpty ? timeAndSize : text
+  }
+
+  private var timeAndSize: String? {
+    modified.flatMap(HTTPDate.seconds).map { "\($0)-\(sizeBytes ?? 0)" }
   }
 
   private static let textBytesMax = 256
