@@ -1,12 +1,14 @@
 """WebDAV servers of other people: Apache's mod_dav, nginx with its dav_ext module, `rclone serve webdav` and WsgiDAV. Each keeps what it
 is sent as files of its folder."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 
 from form_servers import Nginx
-from harness import Program, Server
+from harness import Program, Server, processes_of_session
 from promises import installed
 
 USER, PASSWORD = "camera", "pa ss:wörd"
@@ -145,8 +147,17 @@ Alias /dav "{self.files}"
     def arguments(self):
         return [installed("apache2"), "-D", "FOREGROUND", "-f", self.folder / "apache.conf"]
 
+    def kill(self):
+        # Its processes outlive the one that started them.
+        children = [process for process in processes_of_session(self.program.process.pid) if process != self.program.process.pid]
+        super().kill()
+        for process in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     def is_own(self, path):
-        return ".DAV" in path.parts
+        # What an Apache that is killed has of a request stays for good, and no client sees it.
+        return ".DAV" in path.parts or path.name.startswith(".davfs.tmp")
 
     def unfinished(self):
         return super().unfinished() | {path.name for path in self.files.rglob(".davfs.tmp*")}
