@@ -52,11 +52,18 @@ def cut(mount, disk):
     disk.power_up()
 
 
-def write_where_space_was_kept(mount, disk, content):
+def hold_flushes(faults):
+    """What follows is not flushed before the cut, also on a busy machine."""
+    faults.set(*((call, 0, "/captures", 0, 60_000) for call in ("fsync", "fdatasync", "syncfs")))
+
+
+def write_where_space_was_kept(mount, disk, content, faults=None):
     """Closes a file that has its size and no byte of its content on the disk, which then gets everything else that its journal holds."""
     descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
     os.posix_fallocate(descriptor, 0, len(content))
     os.fsync(descriptor)
+    if faults:
+        hold_flushes(faults)
     os.write(descriptor, content)
     os.close(descriptor)
     synchronize_another(disk)
@@ -71,12 +78,14 @@ def synchronize_another(disk):
 
 @pytest.mark.promises("S40c", "S40k")
 @WITH_A_JOURNAL
-def test_a_file_of_zeros_that_has_its_size_is_not_published(power, new_mount, receiver):
+def test_a_file_of_zeros_that_has_its_size_is_not_published(power, new_mount, receiver, folder):
     """Regression (ID3): whole captures of zeros were published as complete."""
-    mount = new_mount(receiver, spool=power.place / "spool")
+    faults = Faults(folder)
+    mount = new_mount(receiver, spool=power.place / "spool", environment=faults.environment)
     receiver.kill()
-    write_where_space_was_kept(mount, power, os.urandom(SIZE))
+    write_where_space_was_kept(mount, power, os.urandom(SIZE), faults)
     cut(mount, power)
+    faults.clear()
     assert (mount.spool / "captures" / "take.mov").read_bytes() == bytes(SIZE), "the disk has the size alone"
     receiver.start()
     mount.start()
@@ -124,14 +133,16 @@ def test_zeros_that_a_power_cut_left_are_not_published_from_a_copy_without_attri
 
 @pytest.mark.promises("S40l")
 @WITH_A_JOURNAL
-def test_a_delivered_file_of_which_the_disk_lost_the_copy_is_published_under_no_other_name(power, new_mount, receiver):
+def test_a_delivered_file_of_which_the_disk_lost_the_copy_is_published_under_no_other_name(power, new_mount, receiver, folder):
     """Regression (ID3): it was complete, and a rename published the zeros that the power cut had left here."""
-    mount = new_mount(receiver, spool=power.place / "spool")
+    faults = Faults(folder)
+    mount = new_mount(receiver, spool=power.place / "spool", environment=faults.environment)
     content = os.urandom(SIZE)
-    write_where_space_was_kept(mount, power, content)
+    write_where_space_was_kept(mount, power, content, faults)
     mount.wait_for("take.mov", "complete")
     synchronize_another(power)
     cut(mount, power)
+    faults.clear()
     mount.start()
     wait_until(lambda: mount.summary()["scanned"], "all files are found")
     assert mount.status("take.mov")["state"] == "complete"
@@ -283,8 +294,7 @@ def test_what_an_interrupted_file_lacks_is_listed(power, new_mount, receiver, fo
         os.write(descriptor, content)
         os.posix_fallocate(descriptor, 0, SIZE)
         os.fsync(descriptor)
-    # What follows is not flushed before the cut, also on a busy machine.
-    faults.set(*((call, 0, "/captures", 0, 60_000) for call in ("fsync", "fdatasync", "syncfs")))
+    hold_flushes(faults)
     for descriptor in files:
         os.pwrite(descriptor, content, half)
     os.close(files[0])
