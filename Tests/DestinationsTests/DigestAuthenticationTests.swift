@@ -171,6 +171,41 @@ import UploadEngine
     #expect(open.words == ["PUT Bearer"])
   }
 
+  /// Regression: a gateway's error, a redirect or a challenge that is not known here counted as a wish for Basic authentication.
+  @Test(
+    .promises("DE165"),
+    arguments: [
+      HTTPResponse(status: 503),
+      HTTPResponse(status: 302, headers: [HTTPHeader("location", "https://sso.example/login/")]),
+      HTTPResponse(status: 429),
+      DigestAuthenticationTests.response(["Digest realm=\"a\", nonce=\"b\", qop=\"auth-int\""]),
+      DigestAuthenticationTests.response(["Negotiate"]),
+    ])
+  func anAnswerThatIsNotTheServersOwn_isShownNoPassword(answer: HTTPResponse) throws {
+    let server = Server { _ in .success(answer) }
+    #expect(try answers(server, to: [Self.put(), Self.put("b")]) == [answer.status, answer.status])
+    #expect(server.words == ["PROPFIND -", "PROPFIND -"], "and it is asked again each time")
+  }
+
+  /// Regression: what only asks for a name that begins as a temporary one does, or is below a folder of such a name, was followed by DELETE.
+  @Test(.promises("DE168")) func aNameThatIsNoUploads_isNeverTakenAway() throws {
+    let upload = WebDAVTemporaryName.of([UInt8](repeating: 7, count: 32))
+    #expect(WebDAVTemporaryName.isOf("\(Self.folder)/\(upload)"))
+    for name in [".uploadfs-notes", "\(upload)/", "x\(upload)", "\(upload)0", "\(upload)/a.mov"] {
+      #expect(!WebDAVTemporaryName.isOf("\(Self.folder)/\(name)"), "\(name)")
+    }
+    for method in [HTTPRequest.Method.propfind, .mkcol, .options, .get] {
+      let server = Server {
+        $0.url.hasSuffix(upload)
+          ? .failure(TransportError(.cancelled, "cancelled")) : .success(HTTPResponse(status: 207))
+      }
+      var request = Self.put(upload)
+      request.method = method
+      #expect(try answers(server, to: [request]) == [0])
+      #expect(!server.words.contains("DELETE Basic"), "\(method)")
+    }
+  }
+
   @Test(.promises("DE168")) func anUploadThatIsBrokenOff_isTakenAway() throws {
     let name = WebDAVTemporaryName.of([UInt8](repeating: 7, count: 32))
     let server = Server { request in

@@ -78,6 +78,32 @@ private final class TestStream: StreamedFile {
 
   // MARK: - What is sent
 
+  /// Regression: a redirect to a page for a login was taken for a folder, and so every name for taken.
+  @Test(arguments: [
+    ("https://h/dav/day%201/", true), ("/dav/day%201/", true), ("day%201/", true), ("/dav/day 1/", true),
+    ("https://sso.example/login/", false), ("https://h/dav/day%201", false), ("/", false),
+  ])
+  func onlyTheSameNameBehindASlash_isAFolder(location: String, isFolder: Bool) {
+    let answer = WebDAVAnswer(HTTPResponse(status: 301, headers: [HTTPHeader("location", location)]))
+    #expect(answer.leads(toFolder: "2026/day 1") == isFolder)
+  }
+
+  /// Regression: a long upload's beginning was forgotten once thousands of other files had begun, and its answers were read as others.
+  @Test func whatIsUnderWay_isNotForgotten_howeverManyOthersBegin() {
+    let memory = WebDAVMemory()
+    func nonce(_ number: Int) -> [UInt8] { withUnsafeBytes(of: number) { Array($0) } }
+    func begin(_ number: Int) {
+      memory.begin(nonce(number), in: "", name: "\(number)", earlier: []) { "temporary of \($0)" }
+    }
+    begin(0)
+    for number in 1...9000 {
+      begin(number)
+      memory.end(nonce(number))
+    }
+    #expect(memory.beginning(of: nonce(0)).temporaryName == "temporary of \(nonce(0))")
+    #expect(memory.beginning(of: nonce(1)).temporaryName == "" && memory.beginning(of: nonce(9000)).temporaryName != "")
+  }
+
   @Test(.promises("DE160", "DE162")) func aFile_isSentUnderATemporaryName_comparedAndMoved() throws {
     let destination = try Self.destination()
     let receipt = try send(Self.sending("day 1/a.mov"), at: destination)

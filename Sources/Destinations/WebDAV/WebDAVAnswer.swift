@@ -10,10 +10,27 @@ struct WebDAVAnswer {
   var isSuccess: Bool { (200..<300).contains(status) && status != 202 && status != 207 }
   /// Nothing is there, as servers say it.
   var isNotThere: Bool { status == 404 || status == 410 }
-  /// It leads to the same path with a slash behind it, which only a folder has.
-  var leadsToFolder: Bool {
+  /// It leads to the same name with a slash behind it, which only a folder has. A page for a login may stand behind a slash as well.
+  func leads(toFolder name: String) -> Bool {
     guard [301, 302, 307, 308].contains(status), let location = response.header("location") else { return false }
-    return location.utf8.last == UInt8(ascii: "/")
+    let slash = UInt8(ascii: "/")
+    guard location.utf8.last == slash, let last = location.utf8.split(separator: slash).last,
+      let asked = name.utf8.split(separator: slash).last
+    else { return false }
+    return Self.decoded(last).elementsEqual(asked)
+  }
+
+  private static func decoded(_ text: Substring.UTF8View) -> [UInt8] {
+    var (bytes, rest) = ([UInt8](), text[...])
+    while let byte = rest.popFirst() {
+      if byte == UInt8(ascii: "%"), let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16) {
+        bytes.append(value)
+        rest = rest.dropFirst(2)
+      } else {
+        bytes.append(byte)
+      }
+    }
+    return bytes
   }
 
   /// To the request that marks an upload: the next try may be answered otherwise.

@@ -152,7 +152,7 @@ struct WebDAVCourse {
   }
 
   private mutating func madeFolder(_ answer: WebDAVAnswer) {
-    if answer.isSuccess || answer.status == 405 || answer.leadsToFolder { return nextFolder() }
+    if answer.isSuccess || answer.status == 405 || answer.leads(toFolder: folders[depth - 1]) { return nextFolder() }
     guard answer.status == 409 || answer.isNotThere, !isDescending else {
       return finish(.refused(answer, to: "make the folder \(folders[depth - 1])"))
     }
@@ -236,7 +236,7 @@ struct WebDAVCourse {
     var found: WebDAVResource?
     if answer.isNotThere {
       standing = .free
-    } else if answer.leadsToFolder {
+    } else if answer.leads(toFolder: name) {
       standing = .folder
     } else if let resource = WebDAVResource(answer.response) {
       standing = claim.standing(of: resource, moved: isUploadGone ? upload : nil)
@@ -309,7 +309,7 @@ struct WebDAVCourse {
       guard answer.isNotThere else { return finish(.refused(answer, to: "say what is called \(name)")) }
       return finish(.contradiction("called a file \(name) and does not have it"))
     }
-    guard resource.sizeBytes.map({ $0 == claim.sizeBytes }) ?? true else {
+    guard !resource.isFolder, resource.sizeBytes.map({ $0 == claim.sizeBytes }) ?? true else {
       return finish(.contradiction("has another file than the one that it called \(name)"))
     }
     finish(.published(resource))

@@ -63,8 +63,12 @@ enum WebDAVTemporaryName {
 
   static func of(_ nonce: [UInt8]) -> String { start + Hex.encode(Array(nonce.prefix(16))) }
 
-  /// Whether a request is for one.
+  private static let digits = 32
+
+  /// Whether an address ends with one: with all of it, so that no capture and no folder of a user is taken for one.
   static func isOf(_ url: String) -> Bool {
-    url.utf8.split(separator: UInt8(ascii: "/")).last.map { Substring($0).hasPrefix(start) } ?? false
+    let name = url.utf8.suffix(start.utf8.count + digits + 1)
+    return name.count == start.utf8.count + digits + 1 && name.starts(with: "/\(start)".utf8)
+      && name.suffix(digits).allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
   }
 }

@@ -15,6 +15,7 @@ extension WebDAVDestination {
     switch step {
     case .prewarm: return first.status < 500 ? .warmed : .refused(failure(first, to: "say what it can do"))
     case .sendWholeFile(let sending):
+      defer { memory.end(sending.nonce) }
       if let last = responses.last, let outcome = refusedQuestion(sending, last) { return outcome }
       return outcome(of: sending, course(of: sending, responses))
     case .querySession where first.status == 401, .querySession where first.status == 403:
@@ -26,11 +27,18 @@ extension WebDAVDestination {
     }
   }
 
+  /// It can be tried again, from its beginning.
+  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+    if case .sendWholeFile(let sending) = step { memory.end(sending.nonce) }
+    return .refused(StepFailure(error))
+  }
+
   /// What was sent whole is not sent again.
   public func outcome(
     of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]
   ) -> StepOutcome {
     guard case .sendWholeFile(let sending) = step else { return .refused(StepFailure(error)) }
+    defer { memory.end(sending.nonce) }
     let course = course(of: sending, responses)
     if case .published? = course.end { return outcome(of: sending, course) }
     learn(from: sending, course)

@@ -38,6 +38,8 @@ final class WebDAVMemory: Sendable {
     var sendsConditions = true
     var nameForm = WebDAVNameForm.path
     var beginnings: OrderedDictionary<[UInt8], Beginning> = [:]
+    /// Those of files that nothing is under way of, the earliest end first.
+    var ended: OrderedSet<[UInt8]> = []
     var sent: OrderedDictionary<[UInt8], Sent> = [:]
     /// Names by their bytes, and the number behind the last one that was given.
     var numbers: OrderedDictionary<[UInt8], Int> = [:]
@@ -73,9 +75,20 @@ final class WebDAVMemory: Sendable {
         beginning.leftovers.append(former)
       }
       state.abandoned = []
-      Self.makeRoom(&state.beginnings)
+      state.ended.remove(nonce)
+      Self.forgetEnded(&state)
       state.beginnings[nonce] = beginning
     }
+  }
+
+  /// Nothing of a file is under way any more: what it began with may be forgotten. Before that its answers would be read as others.
+  func end(_ nonce: [UInt8]) { state.withLock { _ = $0.ended.append(nonce) } }
+
+  private static func forgetEnded(_ state: inout State) {
+    guard state.beginnings.count >= entriesMax, !state.ended.isEmpty else { return }
+    let gone = OrderedSet(state.ended.prefix(entriesMax / 2))
+    state.ended.removeFirst(gone.count)
+    state.beginnings = state.beginnings.filter { !gone.contains($0.key) }
   }
 
   func beginning(of nonce: [UInt8]) -> Beginning { state.withLock { $0.beginnings[nonce] ?? Beginning() } }

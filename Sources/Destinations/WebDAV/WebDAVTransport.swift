@@ -95,25 +95,29 @@ final class WebDAVTransport: HTTPTransport {
       headers: [HTTPHeader("Depth", "0"), HTTPHeader("Content-Type", "application/xml; charset=utf-8")],
       body: .bytes(WebDAVMark.question))
     transport.start(question, id: nextID()) { [self] result in
+      var scheme = Scheme.unknown
+      if case .success(let response) = result { scheme = Self.scheme(wantedBy: response) }
       let waiting = state.withLock { state -> [PendingHTTPRequest] in
+        state.scheme = scheme
         defer { state.waiting = [] }
-        switch result {
-        case .success(let response): state.scheme = Self.scheme(wantedBy: response)
-        case .failure: state.scheme = .unknown
-        }
         return state.waiting
       }
-      switch result {
-      case .success: send(waiting)
-      case .failure(let error): for request in waiting { request.onCompletion(.failure(error)) }
-      }
+      guard case .unknown = scheme else { return send(waiting) }
+      for request in waiting { request.onCompletion(result) }
     }
   }
 
-  /// Basic authentication is what remains where nothing else is asked for, or nothing at all.
+  /// Basic authentication where that is asked for, or nothing at all. Unknown where the answer is not the server's own, or names only what is
+  /// not known here: what waits gets that answer then, and no password goes out.
   private static func scheme(wantedBy response: HTTPResponse) -> Scheme {
-    guard response.status == 401, let digest = DigestAuthentication(response) else { return .basic }
-    return .digest(digest, uses: 0)
+    switch response.status {
+    case 401:
+      if let digest = DigestAuthentication(response) { return .digest(digest, uses: 0) }
+      let named = AuthenticationChallenge.all(in: response).map(\.scheme)
+      return named.isEmpty || named.contains("basic") ? .basic : .unknown
+    case 300..<400, 407, 408, 425, 429, 500...: return .unknown
+    default: return .basic
+    }
   }
 
   private func send(_ requests: [PendingHTTPRequest]) {
@@ -176,7 +180,10 @@ final class WebDAVTransport: HTTPTransport {
   /// Of an upload that is broken off some servers keep the beginning (WsgiDAV, rclone).
   private func discarding(_ request: PendingHTTPRequest) -> PendingHTTPRequest {
     let url = request.request.url
-    guard request.request.method != .delete, WebDAVTemporaryName.isOf(url) else { return request }
+    // What only asks leaves nothing, and a published name is never taken away.
+    guard [.put, .proppatch, .move].contains(request.request.method), WebDAVTemporaryName.isOf(url) else {
+      return request
+    }
     // It is gone on with after all, as where a watchdog broke it off.
     state.withLock { _ = $0.discarded.remove(url) }
     var heard = request

@@ -57,6 +57,8 @@ extension UploadSchedule {
     if let entry = known.entry, let phase = known.phase {
       contentsToChange[id] = nil
       unconfirmed[id] = entry
+      // A rename may have come in between, which says more.
+      guard files.entry(id)?.file.phase == .writing else { return actions.append(.record(id)) }
       files[id]?.enter(phase)
       if case .waiting(let until) = phase {
         // Its time may have come meanwhile, and went by.
