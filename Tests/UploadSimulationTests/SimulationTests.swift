@@ -160,7 +160,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       story: "what a gateway said to the request that marks an upload ended marks for the whole run"),
     FoundSeed(
       scenario: "webdav", seed: 905_374_166,
-      story: "a file that had its name was taken for unpublished where the question behind that reached nobody"),
+      story: "a file that had its name was taken for unpublished where the next question did not arrive"),
     FoundSeed(
       scenario: "lying-webdav", seed: 44_575_808,
       story: "a file that was renamed while the answer to its move was lost had its former name for good"),

@@ -200,7 +200,7 @@ struct WebDAVCourse {
     guard let resource = WebDAVResource(answer.response) else {
       guard answer.isNotThere else { return finish(.refused(answer, to: "say what it has of the file")) }
       guard !hasSent else { return finish(.contradiction("took a file and does not have it")) }
-      // Of an earlier try: it was moved, or somebody has taken it away.
+      // Of an earlier try: it was moved, or another client has removed it.
       isUploadGone = true
       if let earlierName { turn = .look(earlierName) } else { sendAgain() }
       return
@@ -317,7 +317,7 @@ struct WebDAVCourse {
 
   // MARK: - The end
 
-  /// Takes away what nobody goes on with.
+  /// Removes uploads that no later try of the file uses.
   private mutating func finish(_ end: End) {
     self.end = end
     if leavesUpload(end) { leftovers.insert(temporaryName, at: 0) }

@@ -129,7 +129,7 @@ final class WebDAVMemory: Sendable {
     }
   }
 
-  /// Nobody goes on with what lies at this temporary name.
+  /// No later try of the file uses what lies at this temporary name.
   func abandon(_ name: String, of nonce: [UInt8]) {
     state.withLock { state in
       state.sent[nonce] = nil

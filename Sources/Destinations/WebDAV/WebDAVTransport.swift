@@ -5,7 +5,7 @@ import Synchronization
 import UploadEngine
 
 /// Sends requests to a WebDAV server: with Digest authentication where the server asks for it, and, behind an upload that was broken off
-/// because nobody wants it any more, one that takes away what the server may have kept of it.
+/// because the engine does not want it any more, one that removes what the server may have kept of it.
 ///
 /// Requests come with a user's name and password as Basic authentication has them. Before the first one the server is asked without
 /// either, so that a server with Digest authentication is never shown the password.
@@ -21,7 +21,7 @@ final class WebDAVTransport: HTTPTransport {
     var scheme = Scheme.unknown
     /// Wait for the scheme.
     var waiting: [PendingHTTPRequest] = []
-    /// Addresses of uploads that nobody goes on with.
+    /// Addresses of uploads that were broken off, until the last removal or a later try.
     var discarded: LookupSet<String> = []
     /// Names of this transport's own requests, counted down from the largest.
     var nextID = UInt64.max

@@ -1,5 +1,5 @@
 /// Which phase may follow which. A file whose phase follows from an event that is impossible in its present one shows a mistake of the
-/// schedule, or of what told it: ``FileTable`` finds these at each change, whoever made it.
+/// schedule, or of what told it: ``FileTable`` finds these at each change.
 extension FileUpload.Phase {
   /// A phase without what it carries.
   enum Kind: CaseIterable, Hashable, Sendable {
