@@ -11,12 +11,17 @@ struct Setbacks: Hashable, Sendable {
   private(set) var tries = 0
   /// Those by which something was lost that the destination had acknowledged.
   private(set) var losses = 0
+  /// When the latest one was noted. Requests that were sent before then belong to it.
+  private(set) var notedAt: MonotonicTime?
   /// The pause that followed the latest one, also of an earlier content.
   var previousDelay: Duration?
 
   /// The destination has lost more than once what it had acknowledged. Once may be an accident; from now on little goes out before
   /// it is seen whether that lasts.
   var areRepeated: Bool { losses > 1 }
+
+  /// What failed was sent after the latest one.
+  func isAnother(sentAt: MonotonicTime) -> Bool { notedAt.map { sentAt > $0 } ?? true }
 
   /// Nothing of the content was of no use yet, nor of those before it.
   var areFirst: Bool { count <= 1 && previousDelay == nil }
@@ -32,8 +37,9 @@ struct Setbacks: Hashable, Sendable {
   mutating func earlySendingEnded() { tries = 0 }
 
   /// One more. `tries` is how often it was met before it was given up; 0 when nobody is to blame.
-  mutating func note(tries: Int, isLoss: Bool = false) {
+  mutating func note(tries: Int, isLoss: Bool = false, at now: MonotonicTime) {
     count += 1
+    notedAt = now
     self.tries += tries
     if isLoss { losses += 1 }
   }

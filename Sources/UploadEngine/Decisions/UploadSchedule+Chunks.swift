@@ -88,7 +88,7 @@ extension UploadSchedule {
       if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
       setBack(
         id, by: shown, tries: policy.attemptsMax, canEnd: failure.kind.canEndFile, retryAfter: failure.retryAfter,
-        at: now)
+        sentAt: sentAt, at: now)
       return
     }
     rest(index, of: transfer, id, &retry, failure, isAwaited: file.publishing != nil, at: now)

@@ -197,23 +197,27 @@ extension UploadSchedule {
   /// What was sent of a file is of no use, and goes out again, for this reason: said each time, after pauses that grow, and not
   /// for ever where the destination itself says so of this file (`canEnd`). `isAtOnce`: the first time is not waited for.
   /// `isLoss`: it had been acknowledged. `mayLeaveCopies`: a try costs more than its bytes, however few these are. `wasSent`: something of
-  /// it was sent, where that is not to be seen from the request that has just ended, or from the file.
+  /// it was sent, where that is not to be seen from the request that has just ended, or from the file. `sentAt`: when the request was sent
+  /// that was the last of its tries.
   mutating func setBack(
     _ id: FileID, by failure: FileStatus.Failure, tries: Int = 1, canEnd: Bool = true, isAtOnce: Bool = false,
     isLoss: Bool = false, mayLeaveCopies: Bool = false, wasSent: Bool = false, retryAfter: Duration? = nil,
-    at now: Moment
+    sentAt: MonotonicTime? = nil, at now: Moment
   ) {
     guard var file = files[id] else { return }
-    // Requests that break together are one setback.
-    guard !file.isWaiting else {
+    // Requests that break together are one setback. A file may wait for another reason, though: tries that end meanwhile are tries.
+    let isAnother = canEnd && sentAt.map { file.progress.setbacks.isAnother(sentAt: $0) } ?? false
+    guard !file.isWaiting || isAnother else {
       files[id]?.lastFailure = failure
       return
     }
-    file.progress.setbacks.note(tries: canEnd ? tries : 0, isLoss: isLoss)
+    file.progress.setbacks.note(tries: canEnd ? tries : 0, isLoss: isLoss, at: now.monotonic)
     let setbacks = file.progress.setbacks
     files[id] = file
     if canEnd, setbacks.tries >= policy.fileTriesMax {
-      if file.phase == .ready { return failForGood(id, failure.afterTries(setbacks.tries), at: now) }
+      if file.phase == .ready || file.isWaiting {
+        return failForGood(id, failure.afterTries(setbacks.tries), at: now)
+      }
       if file.phase == .held || file.phase == .writing { return endEarlySending(id, failure, setbacks, at: now) }
     }
     let wasSent = wasSent || answered.hasSentBytes ?? (file.progress.startedAt != nil) || file.holdsChunksAtServer
@@ -225,8 +229,15 @@ extension UploadSchedule {
     let delay = policy.delay(
       after: setbacks, ofFileOf: mayLeaveCopies ? .max : file.snapshot.sizeBytes, retryAfter: retryAfter, using: &random
     )
-    files[id]?.progress.setbacks.previousDelay = delay
-    pauseFile(id, failure: failure, for: delay, at: now)
+    file.progress.setbacks.previousDelay = delay
+    files[id] = file
+    guard case .waiting(let until) = file.phase else {
+      return pauseFile(id, failure: failure, for: delay, at: now)
+    }
+    files[id]?.lastFailure = failure
+    files[id]?.enter(.waiting(until: max(until, now.monotonic + delay)))
+    timers.insert(.file(id), at: now.monotonic + delay)
+    actions.append(.showStatus(id))
   }
 }
 

@@ -174,7 +174,8 @@ struct ScheduleHarness {
     return answer(outcome, at: index)
   }
 
-  private mutating func answer(_ outcome: StepOutcome, at index: Int) -> SendOrder {
+  @discardableResult
+  mutating func answer(_ outcome: StepOutcome, at index: Int) -> SendOrder {
     let request = sent.remove(at: index)
     let facts = HTTPConnectionFacts(protocolName: "HTTP/1.1")
     let (offers, hasSentBytes) = (offers, hasSentBytes)

@@ -2,6 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 import Promises
+import SeededRandom
 import Testing
 
 @testable import UploadEngine
@@ -226,6 +227,40 @@ import Testing
     }
     #expect(firstAfterLosses.count > 1, "several files have lost what was acknowledged")
     #expect(most.before > 2 && most.after == 1, "\(most)")
+  }
+
+  /// Regression: where the third try of a chunk ended while its file paused for the failure of another one, it was not counted, and each
+  /// chunk had three more. Whatever the order of the answers, no chunk has more than its tries.
+  @Test func triesThatEndWhileTheFilePauses_areCounted() {
+    for seed in 0..<200 as Range<UInt64> {
+      var limits = limitsOfChunks
+      limits.bufferBytes = 4000
+      (limits.timing.chunkTries, limits.timing.fileTries) = (3, 3)
+      var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 0) { $0.parallelChunks = 4 }
+      var random = SplitMix(seed: seed)
+      harness.handle(.scanEnded)
+      harness.write(ImaginaryFile(1, "a.mov", size: 4000))
+      var tries = 0
+      while tries < 100, harness.state(file.id) != .failed {
+        harness.answerReads()
+        if let index = harness.sent.indices.randomElement(using: &random) {
+          let sent = harness.sent[index]
+          var outcome = ScheduleHarness.success(of: sent.order)
+          if case .chunk = sent.order {
+            tries += 1
+            outcome = .refused(StepFailure(.unexpectedAnswer, "501"))
+          }
+          harness.advance(by: .milliseconds(Int.random(in: 1...60, using: &random)))
+          harness.answer(outcome, at: index)
+          harness.endCancelled()
+        } else if let next = harness.schedule.nextDeadline {
+          harness.advance(by: max(.milliseconds(1), next - harness.now.monotonic))
+        } else {
+          break
+        }
+      }
+      #expect(tries <= 3 * 4, "seed \(seed): \(tries) tries")
+    }
   }
 
   /// Regression: where a redirect came before any byte was sent, the log said that what was sent is of no use.

@@ -160,9 +160,13 @@ import Testing
       $0.isQuery
     }
     #expect(isAsked != nil)
-    harness.answerReads()
-    harness.answer(.sessionOpened(id: "next", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
-    harness.answerReads()
+    // What was refused until then has set the file back: it pauses first.
+    for _ in 0..<60 where harness.chunkRequests.isEmpty {
+      harness.answerReads()
+      harness.answer(.sessionOpened(id: "next", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+      harness.answerReads()
+      if harness.chunkRequests.isEmpty { harness.advance(by: .seconds(1)) }
+    }
     #expect(!harness.chunkRequests.isEmpty)
     for _ in 0..<10 { harness.advance(by: .seconds(1)) }
     #expect(harness.cancelled.isEmpty)
