@@ -119,7 +119,7 @@ extension UploadEngine {
   }
 
   /// Where memory is short, what earlier runs knew of a file is read when it is needed.
-  private var readsAllAtOnce: Bool { state.withLock { knownIdentities.count < $0.schedule.memoryFit.filesMax } }
+  private var readsAllAtOnce: Bool { state.withLock { knownIdentities.count < $0.schedule.memory.fit.filesMax } }
 
   private func begin(_ state: inout State, at now: Moment) {
     if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }

@@ -64,7 +64,7 @@ extension UploadEngine {
     var isLoading = false
     apply { schedule, now in
       schedule.wantDelivered(at: now)
-      isLoading = schedule.memoryFit.isLoadingDelivered
+      isLoading = schedule.memory.fit.isLoadingDelivered
     }
     return isLoading
   }

@@ -9,7 +9,7 @@ import Threads
 extension UploadEngine {
   /// Fewer buffers when memory is short, more when there is enough again (spec A2).
   func watchMemory(_ io: HybridIOEngine, _ availableMemory: () -> UInt64?) {
-    let budget = state.withLock { $0.schedule.memory }
+    let budget = state.withLock { $0.schedule.memory.budget }
       .next(availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)
     io.setSavesMemory(budget.readsPlainly)
     apply { $0.memoryChanged(to: budget, at: $1) }
@@ -17,7 +17,7 @@ extension UploadEngine {
 
   func sweepSessions() {
     // Before that it is not known which of them are gone on with.
-    guard state.withLock({ $0.early == nil && $0.schedule.isScanned && !$0.isStopped }) else { return }
+    guard state.withLock({ $0.early == nil && $0.schedule.spool.isScanned && !$0.isStopped }) else { return }
     let now = configuration.clock.now()
     sweep.tick(
       SessionSweep.Source(

@@ -7,7 +7,7 @@ import Threads
 /// Files that memory does not hold, and the way back (``UploadSchedule``).
 extension UploadEngine {
   /// Memory does not hold all files: some are known to the catalog alone.
-  public var isBeyondMemory: Bool { state.withLock { !$0.schedule.unloaded.isEmpty } }
+  public var isBeyondMemory: Bool { state.withLock { !$0.schedule.memory.unloaded.isEmpty } }
 
   /// Memory does not hold the file.
   public func isUnloaded(_ id: FileID) -> Bool { state.withLock { $0.schedule.isUnloaded(id) } }
@@ -45,7 +45,7 @@ extension UploadEngine {
     guard let availableBytes else { return }
     let bytes = availableBytes - min(availableBytes, Self.bytesBesideFiles)
     let filesMax = max(Self.filesLeast, Int(clamping: bytes / Self.bytesOfFile))
-    state.withLock { $0.schedule.memoryFit.filesMax = min(configuration.limits.filesInMemory, filesMax) }
+    state.withLock { $0.schedule.memory.fit.filesMax = min(configuration.limits.filesInMemory, filesMax) }
   }
 
   /// What a file takes by docs/performance.md (`Benchmarks/run --only pending`), and twice as much again: as much was measured beside small files

@@ -63,7 +63,7 @@ extension UploadSchedule {
   mutating func seal(_ file: inout FileUpload, _ proof: CommitProof, chunkBytes: Int) {
     let seal = ContentSeal(root: proof.merkleRoot, chunkBytes: chunkBytes)
     // Between the catalog's forgetting and the change nothing is said of the content any more.
-    guard provesContents, contentsToChange[file.id] == nil, file.snapshot.interruption == nil,
+    guard provesContents, !catalog.claims.isChanging(file.id), file.snapshot.interruption == nil,
       !file.snapshot.isOnDisk, file.progress.seal != seal
     else { return }
     file.progress.seal = seal
@@ -71,7 +71,7 @@ extension UploadSchedule {
   }
 
   /// Only where the receiver says by which digests it holds chunks, and nothing is published without a commit.
-  var provesContents: Bool { abilities.durableChunks && abilities.rows == .none }
+  var provesContents: Bool { destination.abilities.durableChunks && destination.abilities.rows == .none }
 
   /// The content that is wanted may be put together in the session that there is.
   func mayProve(_ file: FileUpload) -> Bool {

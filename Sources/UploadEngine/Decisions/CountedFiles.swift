@@ -29,6 +29,7 @@ extension UploadSchedule {
     return CountedFiles(
       changed: changed.map { id in (id, files.entry(id).map { FileStanding($0.file) } ?? .none) },
       atWork: queues.working.filter { files.entry($0)?.file.phase == .ready },
-      leaving: filesBeingDiscarded(), isPaused: gate.failure != nil, isScanFailing: scanFailure != nil)
+      leaving: filesBeingDiscarded(), isPaused: destination.gate.failure != nil, isScanFailing: spool.health.scan != nil
+    )
   }
 }

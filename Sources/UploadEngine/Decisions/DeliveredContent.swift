@@ -81,8 +81,7 @@ extension UploadSchedule {
     }
     keepDelivered(entry, of: file)
     guard file.snapshot.isPutInPlace || entry.state == .evicted, entry.inode == file.snapshot.inode else { return }
-    // From now on the file says that it is this capture. Its number must not say to the next start that it was changed.
-    unconfirmed[file.id]?.inode = 0
+    catalog.claims.inodeIsNoProof(of: file.id)
     actions.append(.record(file.id))
   }
 
@@ -120,22 +119,25 @@ extension UploadSchedule {
   /// What is known as delivered of a file that may be what its disk has left of that. It takes the place of the whole by no word and no
   /// rule.
   func deliveryOfRemains(_ file: FileUpload) -> CatalogEntry? {
-    guard file.snapshot.mayBeRemains, let entry = unconfirmed[file.id], entry.isDelivered else { return nil }
+    guard file.snapshot.mayBeRemains, let entry = catalog.claims.unconfirmedEntry(of: file.id), entry.isDelivered else {
+      return nil
+    }
     return entry
   }
 
   /// The catalog goes on saying what was delivered.
   private mutating func keepDelivered(_ entry: CatalogEntry, of file: FileUpload) {
-    unconfirmed[file.id] = entry
-    unconfirmed[file.id]?.state = .complete
-    if !file.snapshot.names.contains(entry.path) { unconfirmed[file.id]?.path = file.path }
+    var entry = entry
+    entry.state = .complete
+    if !file.snapshot.names.contains(entry.path) { entry.path = file.path }
+    catalog.claims.leaveUnconfirmed(entry, of: file.id)
   }
 
   /// What lies here is not what was delivered. As long as it looks like that, time and all, it is what was left of it, and goes.
   private mutating func isRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
     guard entry.describes(file.snapshot) else { return failAsRest(&file, of: entry, at: now) }
-    unconfirmed[file.id] = nil
-    supersededDeliveries.remove(file.id)
+    catalog.claims.forgetUnconfirmed(file.id)
+    catalog.claims.endSuperseding(file.id)
     file.becomeDelivered(as: entry)
     file.mayLackParts = true
   }
@@ -179,9 +181,9 @@ extension UploadSchedule {
 
   /// The catalog says of no content of this file that it was delivered.
   mutating func deliveryIsSuperseded(_ id: FileID, at now: Moment) {
-    guard unconfirmed[id] == nil, supersededDeliveries.contains(id) else { return }
+    guard catalog.claims.unconfirmedEntry(of: id) == nil, catalog.claims.isSuperseded(id) else { return }
     let waits = files.entry(id).map { isRevisionToRecord($0.file) } ?? false
-    supersededDeliveries.remove(id)
+    catalog.claims.endSuperseding(id)
     guard waits else { return }
     if files[id]?.lastFailure?.code == FileUpload.notRecordedCode { files[id]?.lastFailure = nil }
     makeReady(id, at: now)
@@ -189,14 +191,14 @@ extension UploadSchedule {
 
   /// It waits for nothing but the catalog.
   func isRevisionToRecord(_ file: FileUpload) -> Bool {
-    guard supersededDeliveries.contains(file.id) else { return false }
+    guard catalog.claims.isSuperseded(file.id) else { return false }
     return file.phase == .ready && file.progress.delivered == nil
       || file.phase == .failed && file.lastFailure?.code == FileUpload.notRecordedCode
   }
 
   /// Those that wait for it, and are waited for.
   var revisionsToRecord: [FileID] {
-    guard !supersededDeliveries.isEmpty else { return [] }
+    guard catalog.claims.haveSuperseded else { return [] }
     return files.values.filter { $0.phase == .ready && isRevisionToRecord($0) }.map(\.id)
   }
 
@@ -206,17 +208,15 @@ extension UploadSchedule {
       file.enter(.ready)
       file.isSmallAtWork = false
     }
-    if comparing != id { comparisons.append(id) }
+    spool.comparisons.add(id)
     actions.append(.showStatus(id))
   }
 
   /// The file of which the next chunk is read to be compared; nil when none is to be read.
   mutating func nextFileToCompare() -> FileID? {
-    if let id = comparing, !isToBeCompared(id) { comparing = nil }
-    while comparing == nil, let id = comparisons.popFirst() {
-      if isToBeCompared(id) { comparing = id }
-    }
-    guard let id = comparing, let file = files.entry(id)?.file, let delivered = file.progress.delivered else {
+    while let id = spool.comparisons.next(), !isToBeCompared(id) { spool.comparisons.end(id) }
+    guard let id = spool.comparisons.current, let file = files.entry(id)?.file, let delivered = file.progress.delivered
+    else {
       return nil
     }
     if file.transfer == nil {
@@ -241,7 +241,7 @@ extension UploadSchedule {
       // It is about to change; should it stay, it is compared anew.
       leaveTransfer(&file)
       files[id] = file
-      if comparing == id { comparing = nil }
+      spool.comparisons.end(id)
       return
     }
     var proof = CommitProof(sessionID: "")
@@ -250,10 +250,10 @@ extension UploadSchedule {
       proof.append(digest)
     }
     leaveTransfer(&file)
-    if comparing == id { comparing = nil }
-    let entry = unconfirmed.removeValue(forKey: id)
+    spool.comparisons.end(id)
+    let entry = catalog.claims.takeUnconfirmed(id)
     if let entry, proof.merkleRoot == delivered.root {
-      supersededDeliveries.remove(id)
+      catalog.claims.endSuperseding(id)
       // An upload of another content, which it has taken the place of.
       abortSession(&file, at: now)
       // It has been proven whole, whatever it says of itself.
@@ -275,11 +275,11 @@ extension UploadSchedule {
     switch delivered.otherwise {
     case .laterRevision: break
     case .older:
-      unconfirmed[id] = entry
+      catalog.claims.leaveUnconfirmed(entry, of: id)
       file.snapshot.interruption = .olderThanDelivered
-    case .doubtful: unconfirmed[id] = entry
+    case .doubtful: catalog.claims.leaveUnconfirmed(entry, of: id)
     case .rest:
-      unconfirmed[id] = entry
+      catalog.claims.leaveUnconfirmed(entry, of: id)
       if let entry { isRest(&file, of: entry, at: now) }
     }
     files[id] = file

@@ -78,21 +78,21 @@ package struct DiskRounds: Sendable {
 extension UploadSchedule {
   /// What an event means for the file's row in the catalog.
   mutating func noteDiskRound(of id: FileID) {
-    guard let file = files.entry(id)?.file, file.isLocal, file.phase != .removed, file.phase != .writing else {
-      return diskRounds.note(id, isMissing: false)
+    guard let file = files.entry(id)?.file, file.isLocal, !file.phase.isRemoved, file.phase != .writing else {
+      return spool.rounds.note(id, isMissing: false)
     }
     // What is open and was not changed is as it was; the disk may have it by now.
     guard !file.isOpen || file.snapshot.isOnDisk else { return }
-    diskRounds.note(id, isMissing: file.snapshot.interruption == nil && !file.snapshot.isOnDisk)
+    spool.rounds.note(id, isMissing: file.snapshot.interruption == nil && !file.snapshot.isOnDisk)
   }
 
   /// What is to be done about the catalog's round. As long as the spool is searched there is more than is known.
   mutating func lookAtDiskRound() -> DiskRounds.Step? {
-    guard isScanned else { return nil }
-    for id in diskRounds.takeLaggards() { actions.append(.record(id)) }
-    return diskRounds.look()
+    guard spool.isScanned else { return nil }
+    for id in spool.rounds.takeLaggards() { actions.append(.record(id)) }
+    return spool.rounds.look()
   }
 
   /// At the end of the run, when everything is written.
-  var isEverythingOnDisk: Bool { isScanned && diskRounds.isNothingMissing }
+  var isEverythingOnDisk: Bool { spool.isScanned && spool.rounds.isNothingMissing }
 }

@@ -60,7 +60,7 @@ extension FileStanding {
       case .failed: .failed
       case .cancelled: .cancelled
       // A file that was removed before its delivery counts in no state.
-      case .removed: file.wasDelivered ? .complete : .none
+      case .removed(let removal): removal == .delivered ? .complete : .none
       }
   }
 }

@@ -40,6 +40,11 @@ struct FileTable: Sendable {
   /// Phases that followed others which they cannot follow, in words: the first few.
   private(set) var contradictions: [String] = []
   private static let contradictionsMax = 8
+  private var contradictionsSaid = 0
+  /// The number of the latest content change, over all files.
+  private(set) var changeSequence: UInt64 = 0
+  /// Files that are shown although they are in the spool no longer, oldest first.
+  var history: [FileID] = []
 
   /// How many files are in each phase.
   struct Counts: Hashable, Sendable {
@@ -167,7 +172,6 @@ struct FileTable: Sendable {
     let isWholeFile: Bool
     let isSmallAtWork: Bool
     let isPending: Bool
-    let wasDelivered: Bool
     let isUnproven: Bool
     let sizeBytes: UInt64
     let changeSequence: UInt64
@@ -178,7 +182,6 @@ struct FileTable: Sendable {
       isWholeFile = file.isWholeFile
       isSmallAtWork = file.isSmallAtWork
       isPending = file.isPending
-      wasDelivered = file.wasDelivered
       isUnproven = file.snapshot.interruption == .unproven
       sizeBytes = file.snapshot.sizeBytes
       changeSequence = file.changeSequence
@@ -192,6 +195,17 @@ struct FileTable: Sendable {
       let time = file.deliveredAt
       return file.snapshot.interruption == nil ? time : .min / 2 &+ time / 2
     }
+  }
+
+  /// Contradictions that are not in the log yet.
+  mutating func takeContradictionsToSay() -> ArraySlice<String> {
+    defer { contradictionsSaid = contradictions.count }
+    return contradictions.dropFirst(contradictionsSaid)
+  }
+
+  mutating func makeChangeSequence() -> UInt64 {
+    changeSequence += 1
+    return changeSequence
   }
 
   private mutating func note(_ id: FileID, _ before: Standing?, _ after: Standing?) {
@@ -263,9 +277,9 @@ struct FileTable: Sendable {
     case .cancelled:
       counts.cancelled += step
       if step > 0 { failed.append(id) } else { failed.takeOut(id) }
-    case .removed:
-      // What was removed undelivered is nobody's any more.
-      if standing.wasDelivered { counts.complete += step }
+    case .removed(let removal):
+      // What was removed undelivered counts in no state.
+      if removal == .delivered { counts.complete += step }
     }
     guard standing.isPending else { return }
     pendingBytes = step > 0 ? pendingBytes &+ standing.sizeBytes : pendingBytes &- standing.sizeBytes

@@ -39,7 +39,17 @@ struct FileUpload: Sendable {
     /// Somebody does not want it delivered. Becomes `writing` at a change, `ready` at a retry.
     case cancelled
     /// The last name is gone.
-    case removed
+    case removed(Removal)
+
+    var isRemoved: Bool { if case .removed = self { true } else { false } }
+  }
+
+  /// How a file has left the spool.
+  enum Removal: Hashable, Sendable {
+    case undelivered
+    case delivered
+    /// A rule removes what its writer did not finish.
+    case byRule
   }
 
   let id: FileID
@@ -102,10 +112,6 @@ struct FileUpload: Sendable {
   var mayBeAtServer = false
   /// See ``deliveredChunkBytes``.
   private var formerChunkBytes: UInt32 = 0
-  /// For a removed file: its content had been delivered.
-  var wasDelivered = false
-  /// For a removed file: a rule has removed it.
-  var wasDiscarded = false
 
   /// How long the chunks are of what is delivered, and otherwise were of what was delivered last; 0 where that is not known, or went in one.
   var deliveredChunkBytes: Int {

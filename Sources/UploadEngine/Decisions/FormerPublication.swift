@@ -55,14 +55,15 @@ extension UploadSchedule {
       limits.leavesAlone(snapshot.names) == nil
     else { return false }
     if let file = files.entry(snapshot.id)?.file, file.isLocal {
-      return file.isMetUnread && (unconfirmed[snapshot.id]?.mayBeBehind(snapshot) ?? true)
+      return file.isMetUnread && (catalog.claims.unconfirmedEntry(of: snapshot.id)?.mayBeBehind(snapshot) ?? true)
     }
-    return inherited[snapshot.id]?.mayBeBehind(snapshot) ?? true
+    return catalog.recovery.entry(of: snapshot.id)?.mayBeBehind(snapshot) ?? true
   }
 
   /// In a copy of the spool that does not say what it is, what a power cut has left of a capture is as long as none that is known.
   private func isUnknownAndUnproven(_ snapshot: FileSnapshot) -> Bool {
-    snapshot.interruption == .unproven && inherited[snapshot.id] == nil && unconfirmed[snapshot.id] == nil
+    snapshot.interruption == .unproven && catalog.recovery.entry(of: snapshot.id) == nil
+      && catalog.claims.unconfirmedEntry(of: snapshot.id) == nil
   }
 
   /// An older content replaces nothing by itself, and the same one is not sent again. A newer one of another length is what it would be where
@@ -107,13 +108,14 @@ extension UploadSchedule {
       limits.publishes($0) && publishedName(id, $0).map { $0 == published.name } ?? ($0 == published.origin.path)
     }
     guard file.phase == .ready, !file.isOpen, file.receipt == nil, file.publishing == nil, !file.lacksParts,
-      file.snapshot.sizeBytes > 0, unconfirmed[id] == nil, published.publication.fileID == id, let path
+      file.snapshot.sizeBytes > 0, catalog.claims.unconfirmedEntry(of: id) == nil, published.publication.fileID == id,
+      let path
     else { return }
     var published = published
     published.origin.path = path
     findOther(&file, than: published.entry(of: file), isRevised: published.isBefore(file.snapshot))
-    guard unconfirmed[id] != nil else { return }
-    supersededDeliveries.insert(id)
+    guard catalog.claims.unconfirmedEntry(of: id) != nil else { return }
+    catalog.claims.supersede(id)
     leaveTransfer(&file)
     files[id] = file
     settleName(id, at: now)

@@ -4,6 +4,15 @@ import OrderedCollections
 
 /// A request that was sent and is not answered.
 struct InFlightRequest: Hashable, Sendable {
+  /// What a request publishes.
+  struct Publication: Hashable, Sendable {
+    var path: RelativePath
+    var file: FileID
+    var epoch: UInt64
+    /// The request carries them.
+    var bodyBytes: UInt64
+  }
+
   /// What a request was sent for.
   enum Purpose: Hashable, Sendable {
     case prewarm
@@ -13,7 +22,7 @@ struct InFlightRequest: Hashable, Sendable {
     case chunks(FileID, [ChunkOrder], session: String)
     case zeros(FileID, ZerosSending)
     case commit(FileID)
-    case abort(UploadSchedule.Discarded)
+    case abort(SessionToEnd)
     case wholeFiles([UploadSchedule.WholeFileTurn])
 
     /// It carries nothing of a file's bytes, and is one of those that have a bound of their own.
@@ -28,7 +37,7 @@ struct InFlightRequest: Hashable, Sendable {
   var purpose: Purpose
   var sentAt: MonotonicTime
   /// What is published by it.
-  var publishes: [UploadSchedule.Publication] = []
+  var publishes: [Publication] = []
   /// A commit of which not all chunks are at the server, or will be: it publishes nothing.
   var lacksChunks = false
   /// Of a chunk or a whole file.
@@ -66,6 +75,8 @@ struct InFlightRequests: Sendable {
   private(set) var streamCount = 0
   /// Sessions, questions, commits: ``InFlightRequest/Purpose/isControl``.
   private(set) var controlCount = 0
+  /// What may be published although no request for it is in flight.
+  var ambiguous = AmbiguousPublications()
 
   var isEmpty: Bool { table.isEmpty }
   var values: some Collection<InFlightRequest> { table.values }
@@ -119,7 +130,7 @@ struct InFlightRequests: Sendable {
   mutating func commit(_ id: HTTPRequestID, lacksChunks: Bool) { table[id]?.lacksChunks = lacksChunks }
 
   /// A file has parts of the session again that this one is to end.
-  mutating func keep(_ session: UploadSchedule.Discarded, of id: HTTPRequestID) { table[id]?.purpose = .abort(session) }
+  mutating func keep(_ session: SessionToEnd, of id: HTTPRequestID) { table[id]?.purpose = .abort(session) }
 }
 
 /// In the order in which they were sent.

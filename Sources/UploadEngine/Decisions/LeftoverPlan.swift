@@ -56,10 +56,8 @@ extension UploadSchedule {
   /// Sessions that belong to a file, that an earlier run has left for one, and those that are being ended.
   var sessionsInUse: LookupSet<String> {
     var sessions = LookupSet(files.values.compactMap { $0.session?.id })
-    sessions.formUnion(inheritedRecords.values(\.sessionID))
-    sessions.formUnion(inherited.values { $0.pointer?.sessionID })
-    sessions.formUnion(discarded.map(\.session.id))
-    sessions.formUnion(inheritedDiscarded.values(\.id))
+    sessions.formUnion(catalog.recovery.sessionIDs)
+    sessions.formUnion(destination.sessionsToEnd.ids)
     for underway in requests.values {
       if case .abort(let discarded) = underway.purpose { sessions.insert(discarded.session.id) }
     }
@@ -75,5 +73,5 @@ extension UploadSchedule {
   }
 
   /// It is known of every file whether an upload has parts of it, and which.
-  var maySpareSessions: Bool { !lacksRecords && !files.values.contains { mayHaveUnreadRecord($0) } }
+  var maySpareSessions: Bool { !catalog.recovery.lacksRecords && !files.values.contains { mayHaveUnreadRecord($0) } }
 }

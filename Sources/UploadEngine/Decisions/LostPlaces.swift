@@ -39,7 +39,7 @@ extension UploadSchedule {
       file.snapshot.interruption = file.progress.acceptedInterruption
       file.progress.acceptedInterruption = nil
     } else {
-      spoolOrders.append(.accept(EvictionCandidate(file.snapshot), file.progress.acceptedInterruption))
+      spool.orders.append(.accept(EvictionCandidate(file.snapshot), file.progress.acceptedInterruption))
     }
   }
 }

@@ -56,7 +56,7 @@ struct RetryPolicy: Sendable {
       // is no accident of the line, and somebody has to look at it.
       return attempts >= attemptsMax ? .fail : .retryStep
     case .encodingRefused:
-      // The next try is coded otherwise (``UploadSchedule/zstdIsRefused``).
+      // The next try is coded otherwise (``RequestForms/encodings``).
       return attempts >= attemptsMax ? .fail : .retryStep
     case .sessionGone, .sessionDamaged, .notReplaceable, .nameTaken:
       return .startNewSession

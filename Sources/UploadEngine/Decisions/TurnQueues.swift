@@ -8,6 +8,7 @@ struct TurnQueues: Sendable {
   var medium: WorkPlaces
   /// Files that go in chunks, or are streamed.
   var large: WorkPlaces
+  var passedOver = PassedOverFiles()
   /// Where the file stood that was last given a chunk's buffer: what was given to each, counted from a common start. A file that joins
   /// starts there.
   private(set) var virtualTime: UInt64 = 0

@@ -9,13 +9,13 @@ extension UploadSchedule {
     _ snapshot: FileSnapshot, after former: FormerPublication? = nil, goingOnWith session: UploadSession? = nil,
     at now: Moment
   ) {
-    let facts = unloaded[snapshot.id]
+    let facts = memory.unloaded[snapshot.id]
     let wasUnloaded = facts?.isMet == true
-    var entry = inherited.removeValue(forKey: snapshot.id)
+    var entry = catalog.recovery.takeEntry(of: snapshot.id)
     let known = entry
-    if known == nil, former == nil, snapshot.wasFound { foundForgotten = foundForgotten.map { $0 + 1 } }
+    if known == nil, former == nil, snapshot.wasFound { catalog.recovery.noteUnknown() }
     if case .spoolUnreadable? = snapshot.interruption {
-      unconfirmed[snapshot.id] = entry
+      catalog.claims.leaveUnconfirmed(entry, of: snapshot.id)
       entry = nil
     }
     var file = FileUpload(
@@ -49,7 +49,7 @@ extension UploadSchedule {
       file.enter(.cancelled)
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
-    } else if let entry, file.phase != .elsewhere, abilities.publishesOnce != .nothing,
+    } else if let entry, file.phase != .elsewhere, destination.abilities.publishesOnce != .nothing,
       entry.failureCode == FileUpload.unclearAfterCrash.code, entry.state == .failed, entry.describes(snapshot)
     {
       file.enter(.failed)
@@ -57,7 +57,7 @@ extension UploadSchedule {
         code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
     } else if let former, file.phase != .elsewhere {
       findPublished(&file, former, besides: entry)
-      isKnownDelivered = unconfirmed[file.id] != nil
+      isKnownDelivered = catalog.claims.unconfirmedEntry(of: file.id) != nil
     } else {
       // What an entry says of a content that has changed since is not of this one, however alike the two look.
       if let entry, entry.state == .failed, entry.describes(snapshot),
@@ -79,9 +79,9 @@ extension UploadSchedule {
       }
     }
     if isKnownDelivered, file.receipt == nil {
-      supersededDeliveries.insert(file.id)
+      catalog.claims.supersede(file.id)
     } else {
-      supersededDeliveries.remove(file.id)
+      catalog.claims.endSuperseding(file.id)
     }
     // Also of one that is held back: a user may want it as it is. Of a cancelled or failed one, as long as parts of it are at the
     // server alone.
@@ -93,7 +93,7 @@ extension UploadSchedule {
       keepSession(pointer.sessionID)
       file.session = UploadSession(pointer, at: now)
       file.session?.triedPaths = snapshot.names
-    } else if goesOn, let record = inheritedRecords.removeValue(forKey: snapshot.id) {
+    } else if goesOn, let record = catalog.recovery.takeRecord(of: snapshot.id) {
       file.session = resumedSession(record, of: file)
       file.session?.isOfFirstWriting = record.epochRevision == 0 && (entry?.revision ?? 0) == 0
     } else if let session {
@@ -106,7 +106,8 @@ extension UploadSchedule {
     if file.progress.wish != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
-    let isToStay = contentsToChange.removeValue(forKey: snapshot.id) != nil
+    let isToStay = catalog.claims.isChanging(snapshot.id)
+    catalog.claims.endChange(of: snapshot.id)
     if file.phase == .elsewhere, entry != nil {
       forgetEntry(of: file)
     } else if isToStay || entry.map({ !$0.knows(snapshot) }) ?? false {
@@ -126,13 +127,13 @@ extension UploadSchedule {
   /// another content. True when that was so, and all that there is to decide is decided.
   mutating func confirm(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) -> Bool {
     if case .spoolUnreadable? = snapshot.interruption { return false }
-    let entry = unconfirmed.removeValue(forKey: snapshot.id)
+    let entry = catalog.claims.takeUnconfirmed(snapshot.id)
     guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch,
       entry != nil || former != nil && file.isMetUnread
     else { return false }
     leaveTransfer(&file)
     files[snapshot.id] = nil
-    inherited[snapshot.id] = entry
+    if let entry { catalog.recovery.expect(entry) } else { catalog.recovery.forgetEntry(of: snapshot.id) }
     adopt(snapshot, after: former, goingOnWith: file.session, at: now)
     return true
   }
@@ -140,8 +141,10 @@ extension UploadSchedule {
   /// Parts of the file are at a server alone, and the record that names the upload which has them is gone, or is of another one. Where
   /// the disk may still say it later, nothing is decided. The upload keeps its own chunks, however long those of the settings are.
   private mutating func pointerToParts(of file: FileUpload, _ entry: CatalogEntry?) -> SessionPointer? {
-    guard file.snapshot.isPartlyReleased, !lacksRecords, let pointer = file.snapshot.pointer ?? entry?.pointer,
-      pointer.chunkBytes <= UploadConstants.chunkBytesMax, inheritedRecords[file.id]?.sessionID != pointer.sessionID
+    guard file.snapshot.isPartlyReleased, !catalog.recovery.lacksRecords,
+      let pointer = file.snapshot.pointer ?? entry?.pointer,
+      pointer.chunkBytes <= UploadConstants.chunkBytesMax,
+      catalog.recovery.record(of: file.id)?.sessionID != pointer.sessionID
     else { return nil }
     chunkBytesMax = max(chunkBytesMax, pointer.chunkBytes)
     return pointer
@@ -162,7 +165,7 @@ extension UploadSchedule {
 
   /// The session that a record names. Whether it lives, the server says when it is asked.
   private func resumedSession(_ record: ResumeRecord, of file: FileUpload) -> UploadSession {
-    var session = UploadSession(record, bindsName: abilities.bindsNameAtOpening)
+    var session = UploadSession(record, bindsName: destination.abilities.bindsNameAtOpening)
     session.triedPaths = file.snapshot.names
     // Of another kind of server: it is kept for that one, and no name of this one belongs to it.
     if file.lacksParts { session.boundPath = nil }

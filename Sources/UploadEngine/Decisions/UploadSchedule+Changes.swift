@@ -22,14 +22,14 @@ extension UploadSchedule {
   /// the present content: a receipt, the session that may have published it, or why it is not delivered. From now on
   /// ``catalogEntry(of:)`` says none of that.
   public mutating func contentWillChange(_ id: FileID) -> Bool {
-    if let entry = inherited[id], entry.saysOfContent || entry.session != "" {
-      contentsToChange[id] = KnownContent(entry: entry)
-      inherited[id]?.contentChanges()
+    if let entry = catalog.recovery.entry(of: id), entry.saysOfContent || entry.session != "" {
+      catalog.claims.beginChange(of: id, KnownContent(entry: entry))
+      catalog.recovery.contentChanges(of: id)
       return true
     }
-    if let entry = unconfirmed[id], entry.saysOfContent {
-      contentsToChange[id] = KnownContent(phase: files[id]?.phase, entry: entry)
-      unconfirmed[id] = nil
+    if let entry = catalog.claims.unconfirmedEntry(of: id), entry.saysOfContent {
+      catalog.claims.beginChange(of: id, KnownContent(phase: files[id]?.phase, entry: entry))
+      catalog.claims.forgetUnconfirmed(id)
       files[id]?.enter(.writing)
       return true
     }
@@ -41,7 +41,7 @@ extension UploadSchedule {
     case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
       guard file.receipt != nil || file.mayBePublished || file.progress.seal != nil else { return false }
     }
-    contentsToChange[id] = known
+    catalog.claims.beginChange(of: id, known)
     file.progress.seal = nil
     file.forgetReceipt()
     file.publishedPaths = []
@@ -53,10 +53,10 @@ extension UploadSchedule {
   /// told so, and only then does what was delivered count as delivered again.
   public mutating func contentStays(_ id: FileID, at now: Moment) {
     defer { pump(at: now) }
-    guard let known = contentsToChange[id] else { return }
+    guard let known = catalog.claims.changingContent(of: id) else { return }
     if let entry = known.entry, let phase = known.phase {
-      contentsToChange[id] = nil
-      unconfirmed[id] = entry
+      catalog.claims.endChange(of: id)
+      catalog.claims.leaveUnconfirmed(entry, of: id)
       // A rename may have come in between, which says more.
       guard files.entry(id)?.file.phase == .writing else { return actions.append(.record(id)) }
       files[id]?.enter(phase)
@@ -71,10 +71,9 @@ extension UploadSchedule {
     }
     if let entry = known.entry {
       // Known until the scan comes to it, and is recorded then.
-      if inherited[id] != nil { inherited[id] = entry }
-      return
+      return catalog.recovery.contentStays(entry)
     }
-    contentsToChange[id] = nil
+    catalog.claims.endChange(of: id)
     guard var file = files[id], file.receipt == nil else { return }
     if file.phase == .writing, let phase = known.phase { file.enter(phase == .complete ? .finishing : phase) }
     file.receipt = known.receipt

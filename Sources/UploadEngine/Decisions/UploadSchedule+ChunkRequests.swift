@@ -8,10 +8,10 @@ extension UploadSchedule {
 
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
   func nextChunkToSend(at now: Moment) -> (FileID, Int)? {
-    guard buffers.chunkBytesInUse > 0 || abilities.streamsWholeFiles else { return nil }
+    guard memory.buffers.chunkBytesInUse > 0 || destination.abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
     let hasStream = requests.chunkCount < link.streams + requestsAwaited(at: now)
-    for id in queues.working where !passedOver.contains(id) {
+    for id in queues.working where !queues.passedOver.contains(id) {
       guard let entry = files.entry(id), let transfer = entry.file.transfer,
         !transfer.readIndices.isEmpty || entry.file.isStreamed,
         mayProbe(with: entry.file), best.map({ $0.time > turnTime(of: entry.file) }) ?? true
@@ -36,7 +36,9 @@ extension UploadSchedule {
     return best.map { ($0.id, $0.index) }
   }
 
-  private func turnTime(of file: FileUpload) -> UInt64 { gate.isOpen ? file.virtualTime : trialOrder(of: file) }
+  private func turnTime(of file: FileUpload) -> UInt64 {
+    destination.gate.isOpen ? file.virtualTime : trialOrder(of: file)
+  }
 
   /// False when nothing was sent, which the choice should have known.
   mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) -> Bool {
@@ -117,7 +119,7 @@ extension UploadSchedule {
     let chunkEpoch = entry.file.growth.map { $0.epoch(of: index) ?? 0 }
     let isForFrame = isSmall && !isForItself && waitsForSharedFrame(entry.file, byteCount: byteCount, at: now)
     let reading = ReadBuffers.Reading(file: id, index: index, isOfGrowingFile: chunkEpoch != nil)
-    let read = buffers.begin(
+    let read = memory.buffers.begin(
       reading, in: isSmall ? .small(isForFrame: isForFrame) : .chunk(byteCount: bufferByteCount))
     transfer.set(.reading(read), at: index)
     // What is sent early costs a file nothing: its turn begins when it is complete.
@@ -149,9 +151,7 @@ extension UploadSchedule {
     let setting =
       rules.haveCompressions
       ? rules.settings(for: file.snapshot.names.first ?? file.path).compress : rules.defaults.compress
-    var offered = encodings
-    if zstdIsRefused { offered.remove(.zstd) }
-    return ChunkCompression(setting, offered: offered, lineBytesPerSecond: lineBytesPerSecond)
+    return ChunkCompression(setting, offered: destination.forms.encodings, lineBytesPerSecond: lineBytesPerSecond)
   }
 
   /// How long a buffer for a chunk is: of few lengths, so that buffers are used again, and none longer than it has to be.
@@ -172,7 +172,7 @@ extension UploadSchedule {
   }
 
   mutating func release(_ read: ReadID) {
-    buffers.release(read)
+    memory.buffers.release(read)
     actions.append(.release(read))
   }
 }

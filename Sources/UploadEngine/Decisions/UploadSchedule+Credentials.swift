@@ -6,22 +6,21 @@ extension UploadSchedule {
   /// destination can be reached: that is seen when something is to be sent.
   public mutating func tryCredentials(at now: Moment) {
     let request = makeRequestID()
-    let endpoint = endpoints.choose(at: now.monotonic)
-    credentialTrial = request
+    let endpoint = destination.endpoints.choose(at: now.monotonic)
+    destination.credentialTrial.begin(with: request)
     actions.append(.send([RequestOrder(id: request, order: .querySession(.credentialTrial), endpoint: endpoint)]))
   }
 
   /// True for the answer to that question, which is of no other use.
   mutating func noteCredentials(_ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment) -> Bool {
-    guard request == credentialTrial else {
+    guard destination.credentialTrial.end(request) else {
       if case .refused = outcome { return false }
-      credentialFailure = nil
+      destination.credentialTrial.proved()
       return false
     }
-    credentialTrial = nil
     guard case .refused(let failure) = outcome, failure.kind == .unauthorized else { return true }
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
-    credentialFailure = shown
+    destination.credentialTrial.refused(shown)
     actions.append(.report(.credentialsRefused(shown)))
     return true
   }

@@ -4,8 +4,6 @@ import OrderedCollections
 
 /// Sessions that no file needs any more, until the server has been told.
 extension UploadSchedule {
-  /// So many are remembered; what is beyond is in the catalog, for a later run.
-  private static let discardedMax = 4096
   /// How long ending a session may be put off.
   private static let discardDelay: Duration = .seconds(5)
   /// So many are being ended at one time.
@@ -16,40 +14,31 @@ extension UploadSchedule {
   mutating func discard(_ session: SessionIdentity, of owner: SessionOwner?, at now: Moment) {
     let discarded = DiscardedSession(id: session.id, sinceSeconds: now.wallMilliseconds / 1000, owner: owner)
     actions.append(.noteDiscarded(discarded))
-    putOff(Discarded(session: session, of: discarded, due: now.monotonic + Self.discardDelay))
+    putOff(SessionToEnd(session: session, of: discarded, due: now.monotonic + Self.discardDelay))
   }
 
-  private mutating func putOff(_ session: Discarded) {
-    discarded.append(session)
+  private mutating func putOff(_ session: SessionToEnd) {
+    destination.sessionsToEnd.add(session)
     timers.insert(.abort, at: session.due)
-    if discarded.count > Self.discardedMax { discarded.removeFirst() }
   }
 
   /// Ends discarded sessions whose time has come.
   mutating func abortDiscarded(at now: Moment) {
-    guard !discarded.isEmpty, maySend(at: now) else { return }
+    guard !destination.sessionsToEnd.isEmpty, maySend(at: now) else { return }
     let isBusy = !queues.working.isEmpty || files.counts.smallAtWork > 0
-    // Where nothing else is to be sent it finds out whether the destination is there again.
-    func isTime(for session: borrowing Discarded) -> Bool {
-      session.due <= now.monotonic || !isBusy && session.attempts == 0
-    }
-    // Asked for each small file that comes or goes: what waits is not copied for that.
-    guard discarded.contains(where: { isTime(for: $0) }) else { return }
+    guard destination.sessionsToEnd.isAnyTime(isBusy: isBusy, at: now.monotonic) else { return }
     var room = Self.abortsMax - requests.values.count { $0.purpose.isAbort }
-    var others: [Discarded] = []
-    for session in discarded {
-      guard room > 0, maySend(at: now), isTime(for: session) else {
-        others.append(session)
-        continue
-      }
+    var position = 0
+    while room > 0, maySend(at: now),
+      let session = destination.sessionsToEnd.takeNext(after: &position, isBusy: isBusy, at: now.monotonic)
+    {
       room -= 1
       send(.abort(session.session), purpose: .abort(session), at: now)
     }
-    discarded = others
   }
 
   /// A session that could not be ended is tried again for as long as the server may have it, after pauses that grow.
-  mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
+  mutating func abortEnded(_ session: SessionToEnd, _ outcome: StepOutcome, at now: Moment) {
     guard !session.isKept else { return }
     if case .refused(let failure) = outcome {
       switch policy.verdict(on: failure.kind, attempts: 1) {
@@ -77,23 +66,19 @@ extension UploadSchedule {
 
   /// They are ended once the spool is known: a file may say that its upload has parts of it, and that one stays.
   mutating func inherit(_ sessions: [DiscardedSession], at seconds: Int64) {
-    let withParts = inherited.values { $0.pointer?.sessionID }
+    let withParts = catalog.recovery.sessionsWithParts
     let isOver = { (session: DiscardedSession) in withParts.contains(session.id) || session.isPast(atSeconds: seconds) }
     for session in sessions where isOver(session) { actions.append(.forgetDiscarded(session.id)) }
     let latest = sessions.filter { !isOver($0) }.sorted { ($0.sinceSeconds, $0.id) < ($1.sinceSeconds, $1.id) }
-    inheritedDiscarded = LookupTable(latest.suffix(Self.discardedMax).map { ($0.id, $0) })
-    // It was to go as well, and no file goes on with a session that may have been ended.
-    for (id, record) in inheritedRecords.sorted() where inheritedDiscarded[record.sessionID] != nil {
-      inheritedRecords[id] = nil
+    for id in catalog.recovery.expectToEnd(Array(latest.suffix(SessionsToEnd.countMax))) {
       actions.append(.removeResume(id))
     }
   }
 
   /// A file says that this one has parts of it, also one that was removed and is put back.
   mutating func keepSession(_ id: String) {
-    let count = discarded.count
-    discarded.removeAll { $0.session.id == id }
-    var isKnown = inheritedDiscarded.removeValue(forKey: id) != nil || discarded.count < count
+    let wasToEnd = destination.sessionsToEnd.spare(id)
+    var isKnown = catalog.recovery.spare(id) || wasToEnd
     for (request, underway) in requests {
       guard case .abort(var session) = underway.purpose, session.session.id == id, !session.isKept else { continue }
       session.isKept = true
@@ -107,14 +92,13 @@ extension UploadSchedule {
 
   /// None as long as it is not known of a file which upload has parts of it.
   mutating func endInherited(at now: Moment) {
-    guard !inheritedDiscarded.isEmpty, maySpareSessions else { return }
+    guard catalog.recovery.hasSessionsToEnd, maySpareSessions else { return }
     // At another server the same id may be another user's. These stay in the catalog.
-    let here = inheritedDiscarded.sorted().filter { $1.owner?.address == nil || $1.owner?.address == owner?.address }
-    for (_, session) in here {
+    for session in catalog.recovery.takeSessionsToEnd()
+    where session.owner?.address == nil || session.owner?.address == owner?.address {
       putOff(
-        Discarded(session: SessionIdentity(id: session.id, nonce: []), of: session, due: now.monotonic))
+        SessionToEnd(session: SessionIdentity(id: session.id, nonce: []), of: session, due: now.monotonic))
     }
-    inheritedDiscarded = [:]
   }
 }
 

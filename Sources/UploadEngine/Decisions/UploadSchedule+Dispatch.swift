@@ -6,7 +6,7 @@ import OrderedCollections
 extension UploadSchedule {
   /// A settled file with a final name is to be delivered, from the beginning or again.
   mutating func makeReady(_ id: FileID, at now: Moment) {
-    guard var file = files[id], file.isLocal, file.phase != .removed else { return }
+    guard var file = files[id], file.isLocal, !file.phase.isRemoved else { return }
     if isBoundElsewhere(file) {
       leaveTransfer(&file)
       abortSession(&file, at: now)
@@ -17,12 +17,12 @@ extension UploadSchedule {
       files[id] = file
       return beginComparing(id)
     }
-    if supersededDeliveries.contains(id), unconfirmed[id] == nil {
+    if catalog.claims.isSuperseded(id), catalog.claims.unconfirmedEntry(of: id) == nil {
       files[id] = file
       return awaitSuperseding(id)
     }
     // What a session was opened for may be empty at its end, and cannot be published from there.
-    if file.snapshot.sizeBytes == 0, abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
+    if file.snapshot.sizeBytes == 0, destination.abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
     if let transfer = file.transfer, !file.isWholeFile, needsLongerChunks(file, than: transfer.plan.chunkBytes) {
       leaveTransfer(&file)
     }
@@ -58,7 +58,7 @@ extension UploadSchedule {
   private mutating func prepareTransfer(_ file: inout FileUpload, at now: Moment) {
     let size = file.snapshot.sizeBytes
     let fitsOneBuffer = wholeFileBytesMax > 0 && size <= UInt64(wholeFileBytesMax)
-    let fitsOneRequest = fitsOneBuffer || abilities.streamsWholeFiles
+    let fitsOneRequest = fitsOneBuffer || destination.abilities.streamsWholeFiles
     // Nothing else is published than what was proven.
     let isToBeProven = file.wantedSeal != nil
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
@@ -68,9 +68,10 @@ extension UploadSchedule {
     file.progress.savedBytes = 0
     file.progress.streamedBytes = 0
     file.progress.countedBytes = 0
-    file.isStreamed = !fitsOneBuffer && abilities.streamsWholeFiles
+    file.isStreamed = !fitsOneBuffer && destination.abilities.streamsWholeFiles
     file.isWholeFile =
-      fitsOneRequest && !isToBeProven && !file.mustKeepSession && (!hasSentChunks || size == 0 && abilities.needsChunks)
+      fitsOneRequest && !isToBeProven && !file.mustKeepSession
+      && (!hasSentChunks || size == 0 && destination.abilities.needsChunks)
     if file.isWholeFile {
       abortSession(&file, at: now)
       // A small one gets its transfer with its buffer: a hundred thousand may wait.
@@ -91,7 +92,7 @@ extension UploadSchedule {
   /// are at the server alone, nor where longer ones cannot be sent.
   func needsLongerChunks(_ file: FileUpload, than chunkBytes: Int) -> Bool {
     guard file.publishing == nil, !file.mustKeepSession,
-      !abilities.takes(chunksOf: chunkBytes, forFileOf: file.snapshot.sizeBytes)
+      !destination.abilities.takes(chunksOf: chunkBytes, forFileOf: file.snapshot.sizeBytes)
     else { return false }
     return newChunkBytes(for: file) > chunkBytes
   }
@@ -138,36 +139,35 @@ extension UploadSchedule {
     if !files.contradictions.isEmpty { sayContradictions() }
   }
 
-  private var mayReadAny: Bool { pipeline.mayRead(1, inUse: buffers.chunkBytesInUse) }
+  private var mayReadAny: Bool { pipeline.mayRead(1, inUse: memory.buffers.chunkBytesInUse) }
 
   /// There is memory for another chunk of the file.
   private func mayRead(from id: FileID) -> Bool {
     guard let plan = files.entry(id)?.file.transfer?.plan else { return false }
-    return pipeline.mayRead(bufferBytes(for: plan), inUse: buffers.chunkBytesInUse)
+    return pipeline.mayRead(bufferBytes(for: plan), inUse: memory.buffers.chunkBytesInUse)
   }
 
   /// How many chunks may be in flight, and how many read ahead of them, as things are now.
   var pipeline: PrefetchPipeline {
-    PrefetchPipeline(limits: limits, destinationParallelism: abilities.parallelChunks, memory: memory)
+    PrefetchPipeline(
+      limits: limits, destinationParallelism: destination.abilities.parallelChunks, memory: memory.budget)
   }
 
   /// As many as there may be. The tier bounds the chunks of large files; the others are bound by the round trip, whatever
   /// the link carries.
   mutating func sendChunks(at now: Moment) {
-    passedOver = []
+    queues.passedOver.beginPass()
     while maySend(at: now), hasRoomOnLine(at: now),
       let (id, index) = nextChunkToSend(at: now) ?? nextEarlyChunkToSend(at: now), startsNow(at: now)
     {
       guard !sendChunk(id, index, at: now) else { continue }
-      // It would be chosen again at once, for ever. The others have their turn.
-      passedOver.insert(id)
+      queues.passedOver.insert(id)
       noteNotSent(id)
     }
   }
 
-  /// Said once for each file, because the next pass may find the same.
   private mutating func noteNotSent(_ id: FileID) {
-    guard let path = files.entry(id)?.file.path, notSent.insert(id).inserted else { return }
+    guard let path = files.entry(id)?.file.path, queues.passedOver.isToBeSaid(of: id) else { return }
     actions.append(.report(.notSent(id, path)))
   }
 
@@ -212,7 +212,7 @@ extension UploadSchedule {
 
   /// True when a request may go out now; while the destination is suspect, or the way to it, only one.
   func maySend(at now: Moment) -> Bool {
-    gate.maySend(at: now.monotonic) && !(gate.isOpen && isTryingPath(at: now))
+    destination.gate.maySend(at: now.monotonic) && !(destination.gate.isOpen && isTryingPath(at: now))
   }
 
   @discardableResult
@@ -221,11 +221,11 @@ extension UploadSchedule {
     at now: Moment
   ) -> HTTPRequestID {
     let request = makeRequestID()
-    let endpoint = endpoints.choose(at: now.monotonic)
+    let endpoint = destination.endpoints.choose(at: now.monotonic)
     let publishes = publications(of: order, purpose)
     var sent = InFlightRequest(
       purpose: purpose, sentAt: now.monotonic, publishes: publishes, byteCount: byteCount,
-      savedBytes: purpose.reads.reduce(0) { $0 + buffers.saving(of: $1).bytes }, endpoint: endpoint)
+      savedBytes: purpose.reads.reduce(0) { $0 + memory.buffers.saving(of: $1).bytes }, endpoint: endpoint)
     if case .wholeFiles(let turns) = purpose {
       sent.carriesSmallFiles = turns.allSatisfy { files.entry($0.id).map { isSmall($0.file) } ?? false }
       if turns.contains(where: { files.entry($0.id)?.file.isStreamed ?? false }) {
@@ -235,7 +235,7 @@ extension UploadSchedule {
       }
     }
     requests.begin(sent, as: request)
-    gate.sent(request)
+    destination.gate.sent(request)
     tryPath(with: request, purpose, at: now)
     switch purpose {
     case .chunks(let id, let chunks, _):
@@ -248,7 +248,7 @@ extension UploadSchedule {
         watchStream(request, of: purpose.file, byteCount, at: now)
       } else {
         // The transport sees a body that stalls, and an answer that does not come.
-        let isOnce = order.isPublishedOnce(abilities.repeatsLeaveCopies)
+        let isOnce = order.isPublishedOnce(destination.abilities.repeatsLeaveCopies)
         watch(
           request, of: purpose.file, byteCount, attempts: attempts,
           answerTime: isOnce ? HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog : .zero,
@@ -260,7 +260,7 @@ extension UploadSchedule {
       .send([
         RequestOrder(
           id: request, order: order, opensConnection: opensConnection, endpoint: endpoint,
-          isPublishedOnce: order.isPublishedOnce(abilities.publishesOnce))
+          isPublishedOnce: order.isPublishedOnce(destination.abilities.publishesOnce))
       ]))
     return request
   }

@@ -21,8 +21,8 @@ extension UploadSchedule {
 
   /// Its chunks may be sent before it is to be published.
   private func maySendEarly(_ file: FileUpload) -> Bool {
-    abilities.sendsWhileWriting && file.snapshot.interruption == nil && !isTooLarge(file)
-      && !file.progress.isLeftForTheEnd && (!abilities.bindsNameAtOpening || openingPath(of: file) != nil)
+    destination.abilities.sendsWhileWriting && file.snapshot.interruption == nil && !isTooLarge(file)
+      && !file.progress.isLeftForTheEnd && (!destination.abilities.bindsNameAtOpening || openingPath(of: file) != nil)
   }
 
   /// Its chunks may be sent while it is written. A temporary name is judged by the one that it will probably get.
@@ -42,7 +42,7 @@ extension UploadSchedule {
     file.isWholeFile = false
     // Where each chunk is appended to the one before it, nothing goes before the first.
     file.growth = FileGrowth(
-      chunkBytes: session.chunkBytes, headChunks: abilities.rows == .one ? 0 : FileGrowth.headChunks)
+      chunkBytes: session.chunkBytes, headChunks: destination.abilities.rows == .one ? 0 : FileGrowth.headChunks)
     file.transfer = ChunkTransfer(growingBy: session.chunkBytes)
     files[id] = file
     openFiles.joinEarly(id)
@@ -200,7 +200,7 @@ extension UploadSchedule {
 
   /// The next early file to read from; each has its turn.
   mutating func nextEarlyFileToRead(at now: Moment) -> FileID? {
-    guard gate.isOpen else { return nil }
+    guard destination.gate.isOpen else { return nil }
     let place = openFiles.early.firstIndex { id in
       guard let file = files.entry(id)?.file, file.isEarly, file.session?.isOpen == true, isRested(id, at: now) else {
         return false
@@ -213,8 +213,10 @@ extension UploadSchedule {
 
   /// A chunk of an early file whose bytes are in a buffer.
   func nextEarlyChunkToSend(at now: Moment) -> (FileID, Int)? {
-    guard buffers.chunkBytesInUse > 0, requests.chunkCount < link.streams + requestsAwaited(at: now) else { return nil }
-    for id in openFiles.early where !passedOver.contains(id) {
+    guard memory.buffers.chunkBytesInUse > 0, requests.chunkCount < link.streams + requestsAwaited(at: now) else {
+      return nil
+    }
+    for id in openFiles.early where !queues.passedOver.contains(id) {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
         session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), mayGoOut(ofFile: file),
         mayProbe(with: file), let index = nextToSend(of: file, transfer)

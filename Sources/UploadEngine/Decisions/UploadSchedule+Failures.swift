@@ -51,7 +51,7 @@ extension UploadSchedule {
   private mutating func wholeFileFailed(
     _ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: Moment
   ) {
-    let leavesCopies = abilities.repeatsLeaveCopies != .nothing && failure.kind.leavesOpenWhatBecameOfIt
+    let leavesCopies = destination.abilities.repeatsLeaveCopies != .nothing && failure.kind.leavesOpenWhatBecameOfIt
     let isFirst = files.entry(id)?.file.progress.setbacks.count == 0
     let least = leavesCopies ? leastPause(isFirst: isFirst, retryAfter: failure.retryAfter) : failure.retryAfter
     setBack(
@@ -75,7 +75,7 @@ extension UploadSchedule {
     let failure = StepFailure(outcome)
     // A destination that says when to come back is at work on it: a large upload takes its time to be read.
     let canEnd = failure.kind.isOfCommit && failure.retryAfter == nil
-    let leavesCopies = abilities.repeatsLeaveCopies == .everything && failure.kind.leavesOpenWhatBecameOfIt
+    let leavesCopies = destination.abilities.repeatsLeaveCopies == .everything && failure.kind.leavesOpenWhatBecameOfIt
     guard let file = files[id], file.phase == .ready, canEnd || leavesCopies,
       policy.verdict(on: failure.kind, attempts: file.attempts + 1) == .retryStep
     else { return failed(id, outcome, at: now) }
@@ -220,7 +220,8 @@ extension UploadSchedule {
       }
       if file.phase == .held || file.phase == .writing { return endEarlySending(id, failure, setbacks, at: now) }
     }
-    let wasSent = wasSent || answered.hasSentBytes ?? (file.progress.startedAt != nil) || file.holdsChunksAtServer
+    let wasSent =
+      wasSent || destination.latestAnswer.hasSentBytes ?? (file.progress.startedAt != nil) || file.holdsChunksAtServer
     actions.append(.report(.setBack(id, file.path, failure, count: setbacks.count, wasSent: wasSent)))
     guard !isAtOnce || !setbacks.areFirst else {
       files[id]?.lastFailure = failure

@@ -46,7 +46,7 @@ extension UploadSchedule {
     noteSize(of: snapshot.id, at: now)
     warmForOpenFiles(at: now)
     // It may be large enough by now to be worth a session.
-    if abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
+    if destination.abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }
 
   private mutating func opened(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) {
@@ -54,7 +54,7 @@ extension UploadSchedule {
     if !isIgnored { openFiles.opened(snapshot.id) }
     forgetHistory(of: snapshot.id)
     if files[snapshot.id] == nil,
-      inherited[snapshot.id] != nil || former != nil || snapshot.interruption?.isOfSpool == true
+      catalog.recovery.entry(of: snapshot.id) != nil || former != nil || snapshot.interruption?.isOfSpool == true
     {
       adopt(snapshot, after: former, at: now)
     }
@@ -68,7 +68,7 @@ extension UploadSchedule {
       files[snapshot.id] = file
     } else {
       var file = FileUpload(
-        snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: true, changeSequence: makeChangeSequence())
+        snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: true, changeSequence: files.makeChangeSequence())
       file.openedAt = now.wallMilliseconds
       files[snapshot.id] = file
       actions.append(.showNames(snapshot.id))
@@ -92,7 +92,7 @@ extension UploadSchedule {
 
   private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
-    contentsToChange[snapshot.id] = nil
+    catalog.claims.endChange(of: snapshot.id)
     guard var file = files[snapshot.id] else { return }
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
     cancelStream(of: file)
@@ -110,7 +110,7 @@ extension UploadSchedule {
     file.enter(phaseWhileOpen(snapshot))
     if file.phase == .elsewhere, wasOfThisDestination { forgetEntry(of: file) }
     file.unreadable = nil
-    file.changeSequence = makeChangeSequence()
+    file.changeSequence = files.makeChangeSequence()
     file.publishedPaths = []
     file.forgetReceipt()
     file.progress.merkleRoot = nil
@@ -262,7 +262,7 @@ extension UploadSchedule {
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     // In a copy without attributes it is known by the name that the catalog has, and so is what comes under its former one.
-    unconfirmed[snapshot.id]?.path = file.path
+    catalog.claims.renamed(snapshot.id, to: file.path)
     // What is left at another destination is to be forgotten, which may be waiting still.
     if isRenamed, file.phase != .elsewhere { actions.append(.record(snapshot.id)) }
     switch file.phase {
@@ -284,7 +284,7 @@ extension UploadSchedule {
         if let transfer = file.transfer, !transfer.isDone { cancelCommit(of: file) }
       }
       if file.nextPath(limits) == nil {
-        if abilities.rows == .one {
+        if destination.abilities.rows == .one {
           // Its last byte would publish it, and it may be held back now.
           leaveTransfer(&file)
           abortSession(&file, at: now)

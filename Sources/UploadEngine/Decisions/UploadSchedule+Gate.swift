@@ -4,21 +4,11 @@ import OrderedCollections
 
 /// What answers and failures say of the destination as a whole (``DestinationGate``), and of files that are refused.
 extension UploadSchedule {
-  /// How the request went that is being answered.
-  struct Answered: Hashable, Sendable {
-    /// What it took, where it carried bytes of files.
-    var bodyTime: Duration = .zero
-    /// Whether bytes of files have gone out with it; nil where it was to carry none.
-    var hasSentBytes: Bool?
-    /// What was refused goes to another address at once.
-    var hasMoved = false
-  }
-
   /// The least pause after one more failure in a row, where only a request with bytes of files finds out whether it is over:
   /// ten times what it took. The first one may be an accident.
   func leastPause(isFirst: Bool, retryAfter: Duration?) -> Duration? {
-    guard !isFirst, answered.bodyTime > .zero else { return retryAfter }
-    return max(answered.bodyTime * 10, retryAfter ?? .zero)
+    guard !isFirst, destination.latestAnswer.bodyTime > .zero else { return retryAfter }
+    return max(destination.latestAnswer.bodyTime * 10, retryAfter ?? .zero)
   }
 
   /// The destination, or what answers in its place, does not take anything of this file now. Others may fare better.
@@ -26,7 +16,7 @@ extension UploadSchedule {
     guard let file = files[id] else { return }
     files[id]?.lastFailure = shown
     actions.append(.showStatus(id))
-    guard !answered.hasMoved else { return }
+    guard !destination.latestAnswer.hasMoved else { return }
     let pause = leastPause(isFirst: file.attempts == 0, retryAfter: failure.retryAfter)
     files[id]?.progress.chunksAllowed = 1
     if failure.kind == .misdirected {
@@ -42,17 +32,19 @@ extension UploadSchedule {
   func trialOrder(of id: FileID) -> UInt64 { files.entry(id).map { trialOrder(of: $0.file) } ?? 0 }
 
   /// A file that changes has no attempts any more, and would be tried before all others for ever: one probe is enough for it.
-  private func wasTriedInVain(_ file: FileUpload) -> Bool { file.attempts > 0 || refusals.wasProbedInVain(file.id) }
+  private func wasTriedInVain(_ file: FileUpload) -> Bool {
+    file.attempts > 0 || destination.refusals.wasProbedInVain(file.id)
+  }
 
   /// While untried files are asked for, a file that was tried in vain is passed over.
-  func mayProbe(with file: FileUpload) -> Bool { !isProbingWithUntried || !wasTriedInVain(file) }
+  func mayProbe(with file: FileUpload) -> Bool { !destination.isProbingWithUntried || !wasTriedInVain(file) }
 
   /// The probe goes to a file that was not tried in vain, of whatever length: the others may have been refused for what they are. Where
   /// nothing of such a file can go out now, each may have it.
   mutating func probeWithUntried(at now: Moment) {
-    guard !gate.isOpen, maySend(at: now) else { return }
-    isProbingWithUntried = true
-    defer { isProbingWithUntried = false }
+    guard !destination.gate.isOpen, maySend(at: now) else { return }
+    destination.isProbingWithUntried = true
+    defer { destination.isProbingWithUntried = false }
     for id in queues.large.working {
       sendControl(id, at: now)
       sendZeros(id, at: now)
@@ -98,23 +90,24 @@ extension UploadSchedule {
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment
   ) {
     let purpose = underway.purpose
-    answered = Answered(bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero)
-    answered.hasSentBytes = purpose.carriesBytes ? underway.hasSentBytes : nil
+    destination.latestAnswer.begin(
+      bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero,
+      hasSentBytes: purpose.carriesBytes ? underway.hasSentBytes : nil)
     guard case .refused(let failure) = outcome else { return proved(purpose.proof, request, at: now) }
-    if gate.isProbe(request) { refusals.probedInVain(purpose.files) }
+    if destination.gate.isProbe(request) { destination.refusals.probedInVain(purpose.files) }
     switch policy.verdict(on: failure.kind, attempts: 0) {
     case .pauseDestination:
       suspectDestination(request, underway.endpoint, failure, by: .answers, at: now)
     case .waitOut:
       noteRefusal(request, underway, failure, at: now)
     case .ignore:
-      if gate.isProbe(request) { gate.probeNext(at: now.monotonic) }
+      if destination.gate.isProbe(request) { destination.gate.probeNext(at: now.monotonic) }
     case .pauseFile where failure.kind == .transport(.bodyUnavailable):
-      if gate.isProbe(request) { gate.probeNext(at: now.monotonic) }
+      if destination.gate.isProbe(request) { destination.gate.probeNext(at: now.monotonic) }
     case .retryStep, .pauseFile, .waitForRoom, .startNewSession, .fail:
       if case .transport = failure.kind {
         // No answer, but no proof that nobody is there: the next request is the next probe.
-        if gate.isProbe(request) { closeGate(failure, by: .answers, at: now) }
+        if destination.gate.isProbe(request) { closeGate(failure, by: .answers, at: now) }
       } else {
         proved(purpose.proof, request, at: now)
       }
@@ -127,29 +120,30 @@ extension UploadSchedule {
   ) {
     let purpose = underway.purpose
     // That a session cannot be ended now says nothing of what captures need.
-    if case .abort = purpose, gate.isOpen { return }
+    if case .abort = purpose, destination.gate.isOpen { return }
     if failure.kind != .busy, moves(from: underway.endpoint, after: failure, at: now) {
-      answered.hasMoved = true
-      if gate.isProbe(request) { gate.probeNext(at: now.monotonic) }
+      destination.latestAnswer.moved()
+      if destination.gate.isProbe(request) { destination.gate.probeNext(at: now.monotonic) }
       return warmForOpenFiles(at: now)
     }
-    if case .openSession(let id) = purpose, gate.isOpen { return restOpenings(after: id, failure, at: now) }
-    let isOfDestination = refusals.refuse(purpose.files, wouldHaveProved: purpose.proof)
-    if !isOfDestination, gate.isOpen { return }
+    if case .openSession(let id) = purpose, destination.gate.isOpen { return restOpenings(after: id, failure, at: now) }
+    let isOfDestination = destination.refusals.refuse(purpose.files, wouldHaveProved: purpose.proof)
+    if !isOfDestination, destination.gate.isOpen { return }
     suspectDestination(request, underway.endpoint, failure, by: purpose.proof, at: now)
   }
 
   /// A server that begins no more uploads may take whole files and chunks all the same: only what needs a session waits.
   private mutating func restOpenings(after id: FileID, _ failure: StepFailure, at now: Moment) {
-    guard refusals.refuseOpening(of: id) else { return }
-    let delay = policy.delay(after: refusals.openingRest?.delay, retryAfter: failure.retryAfter, using: &random)
-    refusals.restOpenings(for: delay, at: now.monotonic)
+    guard destination.refusals.refuseOpening(of: id) else { return }
+    let delay = policy.delay(
+      after: destination.refusals.openingRest?.delay, retryAfter: failure.retryAfter, using: &random)
+    destination.refusals.restOpenings(for: delay, at: now.monotonic)
     timers.insert(.openSessions, at: now.monotonic + delay)
   }
 
   /// No server has refused to begin several uploads in a row; or its rest is over, and no other one is being begun.
   func mayOpenSession(at now: Moment) -> Bool {
-    guard let rest = refusals.openingRest else { return true }
+    guard let rest = destination.refusals.openingRest else { return true }
     guard rest.until <= now.monotonic else { return false }
     return !requests.values.contains { if case .openSession = $0.purpose { true } else { false } }
   }
@@ -158,25 +152,27 @@ extension UploadSchedule {
     _ request: HTTPRequestID, _ endpoint: EndpointID, _ failure: StepFailure, by proof: DestinationGate.Proof,
     at now: Moment
   ) {
-    switch gate.state {
+    switch destination.gate.state {
     case .open:
       guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
       warmForOpenFiles(at: now)
     case .probing(let probe) where probe == request:
       guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
-      gate.probeNext(at: now.monotonic)
+      destination.gate.probeNext(at: now.monotonic)
       warmForOpenFiles(at: now)
-    case .probing, .closed: break  // an older request that was under way when the gate closed
+    case .probing, .closed: break  // an older request that was under way when the destination.gate closed
     }
   }
 
   /// The address has failed, and another one may do: what was to go there goes to that one at once. A receiver that says
   /// that it is busy is the same behind all its addresses.
   private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: Moment) -> Bool {
-    guard failure.kind != .busy, endpoints.hasAlternative(to: endpoint, at: now.monotonic) else { return false }
+    guard failure.kind != .busy, destination.endpoints.hasAlternative(to: endpoint, at: now.monotonic) else {
+      return false
+    }
     // Twelve requests that break together are one move, not twelve times twelve new connections.
-    guard endpoint == endpoints.current else { return true }
-    warmConnections.lose()
+    guard endpoint == destination.endpoints.current else { return true }
+    destination.warmConnections.lose()
     link.connectionsLost()
     return true
   }
@@ -184,36 +180,40 @@ extension UploadSchedule {
   /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
   /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
   private mutating func proved(_ proof: DestinationGate.Proof, _ request: HTTPRequestID, at now: Moment) {
-    path.prove()
-    refusals.proved(proof)
-    guard !gate.isProved(by: proof) else { return openGate(at: now) }
-    guard gate.isProbe(request) else { return }
-    if files.counts.ready + files.counts.waiting > 0 { gate.probeNext(at: now.monotonic) } else { openGate(at: now) }
+    destination.path.prove()
+    destination.refusals.proved(proof)
+    guard !destination.gate.isProved(by: proof) else { return openGate(at: now) }
+    guard destination.gate.isProbe(request) else { return }
+    if files.counts.ready + files.counts.waiting > 0 {
+      destination.gate.probeNext(at: now.monotonic)
+    } else {
+      openGate(at: now)
+    }
   }
 
   /// What was refused may have been refused for what it is: one that was not tried yet does not wait for as long as these do.
   mutating func probeSooner(at now: Moment) {
-    guard gate.failure?.code == StepFailure.Kind.misdirected.code else { return }
+    guard destination.gate.failure?.code == StepFailure.Kind.misdirected.code else { return }
     let soon = now.monotonic + policy.maxDelay
-    if gate.shorten(to: soon) { timers.insert(.gate, at: soon) }
+    if destination.gate.shorten(to: soon) { timers.insert(.gate, at: soon) }
   }
 
   private mutating func openGate(at now: Moment) {
-    guard gate.open() else { return }
-    refusals.forgetProbes()
+    guard destination.gate.open() else { return }
+    destination.refusals.forgetProbes()
     actions.append(.report(.destinationAvailable))
     for id in openFiles.open { planSession(id, at: now) }
   }
 
   private mutating func closeGate(_ failure: StepFailure, by proof: DestinationGate.Proof, at now: Moment) {
-    let least = leastPause(isFirst: gate.delay == nil, retryAfter: failure.retryAfter)
+    let least = leastPause(isFirst: destination.gate.delay == nil, retryAfter: failure.retryAfter)
     let delay = policy.delay(
-      after: gate.delay, retryAfter: least, mayLeaveCopies: failure.kind == .misdirected, using: &random)
+      after: destination.gate.delay, retryAfter: least, mayLeaveCopies: failure.kind == .misdirected, using: &random)
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
-    let isNew = gate.close(for: delay, at: now.monotonic, shown, by: proof)
+    let isNew = destination.gate.close(for: delay, at: now.monotonic, shown, by: proof)
     if isNew { actions.append(.report(.destinationUnavailable(shown))) }
     timers.insert(.gate, at: now.monotonic + delay)
-    warmConnections.lose()
+    destination.warmConnections.lose()
     link.connectionsLost()
     watchdog.forgetAll()
   }

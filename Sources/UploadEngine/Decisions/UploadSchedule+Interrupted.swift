@@ -16,9 +16,8 @@ public enum SpoolOrder: Hashable, Sendable {
 extension UploadSchedule {
   /// Takes what has come up, in order. At most two for each file between two looks.
   public mutating func takeSpoolOrders() -> [SpoolOrder] {
-    guard !spoolOrders.isEmpty else { return [] }
-    defer { spoolOrders.removeAll() }
-    return spoolOrders.filter { order in
+    guard !spool.orders.isEmpty else { return [] }
+    return spool.orders.takeAll().filter { order in
       // It may have got another name meanwhile, which is to be delivered, too.
       guard case .discard(let candidate) = order else { return true }
       return isToBeDiscarded(candidate)
@@ -35,17 +34,17 @@ extension UploadSchedule {
   /// under the names that it has by now.
   public mutating func notDiscarded(_ candidate: EvictionCandidate) {
     guard isToBeDiscarded(candidate), let file = files.entry(candidate.id)?.file else { return }
-    spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
+    spool.orders.append(.discard(EvictionCandidate(file.snapshot)))
   }
 
   /// Interrupted files that are about to go by rule: nobody has to see to them, and nothing of them is kept.
   mutating func filesBeingDiscarded() -> OrderedSet<FileID> {
-    for id in Array(discarding) {
+    for id in spool.orders.leaving {
       let file = files.entry(id)?.file
-      let isGoing = file.map { $0.phase == .interrupted && interruptedPolicy(for: $0) == .discard } ?? false
-      if !isGoing { discarding.takeOut(id) }
+      let isLeaving = file.map { $0.phase == .interrupted && interruptedPolicy(for: $0) == .discard } ?? false
+      if !isLeaving { spool.orders.endLeaving(id) }
     }
-    return discarding
+    return spool.orders.leaving
   }
 
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
@@ -81,9 +80,9 @@ extension UploadSchedule {
     actions.append(.record(id))
     actions.append(.showStatus(id))
     if interruptedPolicy(for: file) == .discard {
-      discarding.append(id)
-      spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
-    } else if interruption != .unproven || isScanned {
+      spool.orders.noteLeaving(id)
+      spool.orders.append(.discard(EvictionCandidate(file.snapshot)))
+    } else if interruption != .unproven || spool.isScanned {
       // Of those that the search finds their number is said at its end.
       actions.append(.report(.interrupted(id, file.path, failure)))
     }
@@ -135,7 +134,7 @@ extension UploadSchedule {
   /// Somebody wants it as it is.
   mutating func accept(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
-    unconfirmed[id] = nil
+    catalog.claims.forgetUnconfirmed(id)
     acceptInterruption(of: &file, file.snapshot.interruption)
     file.progress.wish = file.progress.wish ?? .asIs
     file.lastFailure = nil
@@ -156,7 +155,7 @@ extension UploadSchedule {
     file.progress.acceptedInterruption = interruption
     file.snapshot.interruption = nil
     if file.progress.lost == nil, interruption != nil {
-      spoolOrders.append(.accept(EvictionCandidate(file.snapshot), interruption))
+      spool.orders.append(.accept(EvictionCandidate(file.snapshot), interruption))
     }
   }
 
@@ -165,7 +164,7 @@ extension UploadSchedule {
     guard let file = files[id], let failure = file.lastFailure else { return }
     actions.append(.report(.discarded(id, file.path, failure)))
     handle(.removed(id), at: now)
-    files[id]?.wasDiscarded = true
+    if case .removed(.undelivered)? = files[id]?.phase { files[id]?.enter(.removed(.byRule)) }
   }
 }
 

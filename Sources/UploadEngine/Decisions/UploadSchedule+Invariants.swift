@@ -28,13 +28,13 @@ extension UploadSchedule {
   }
 
   private var isProbeUnderWay: Bool {
-    guard case .probing(let request) = gate.state else { return true }
+    guard case .probing(let request) = destination.gate.state else { return true }
     return requests[request] != nil
   }
 
   /// Each file has one place, and no more have places than may.
   private var brokenPlaces: [String] {
-    let unloadedToo = files.values.filter { unloaded[$0.id] != nil }.map(\.id)
+    let unloadedToo = files.values.filter { memory.unloaded[$0.id] != nil }.map(\.id)
     return queues.brokenInvariants + openFiles.brokenInvariants
       + broken([
         (unloadedToo.isEmpty, "in memory, and known to the catalog alone: \(unloadedToo)")
@@ -49,10 +49,10 @@ extension UploadSchedule {
       for (index, state) in (file.transfer?.states ?? []).enumerated() {
         guard let read = state.read else { continue }
         known.insert(read)
-        if !buffers.holds(read) { missing.append("\(file.id), chunk \(index): \(state) without a buffer") }
+        if !memory.buffers.holds(read) { missing.append("\(file.id), chunk \(index): \(state) without a buffer") }
       }
     }
-    let lost = buffers.ended.subtracting(known)
+    let lost = memory.buffers.ended.subtracting(known)
     return missing + broken([(lost.isEmpty, "\(lost.count) buffers that no chunk and no request has")])
   }
 
@@ -63,8 +63,8 @@ extension UploadSchedule {
       (!isDelivered || file.receipt != nil, "has no receipt"),
       (file.growth == nil || file.phase == .writing, "grows, and is not written"),
       (file.growth == nil || file.transfer != nil, "grows, and has no chunks"),
-      (file.phase != .removed || file.transfer == nil, "has chunks, and is removed"),
-      (file.phase != .removed || !file.isOpen || file.snapshot.names.isEmpty, "is open under a name, and removed"),
+      (!file.phase.isRemoved || file.transfer == nil, "has chunks, and is removed"),
+      (!file.phase.isRemoved || !file.isOpen || file.snapshot.names.isEmpty, "is open under a name, and removed"),
     ]).map { "\(file.id), \(file.phase.kind): \($0)" }
   }
 

@@ -79,7 +79,7 @@ extension UploadSchedule {
   /// A look is taken under the lock that each call of a program takes: it goes over so many files, and the next one goes on from there.
   private static let lookedAtMax = 4096
   /// So many files that are to be delivered are in memory, whatever else is, unless that is for fewer than four times as many.
-  private var pendingLeast: Int { min(64, max(1, memoryFit.filesMax / 4)) }
+  private var pendingLeast: Int { min(64, max(1, memory.fit.filesMax / 4)) }
   /// What could not be looked at is looked at again after this long.
   private static let comingRest: Duration = .seconds(1)
   /// So long a file stays of which a program asks, and so long delivered ones do for which space was short.
@@ -88,39 +88,41 @@ extension UploadSchedule {
   /// More files may be met: those that are too many have not piled up, or none of them can go.
   public func hasRoomForFiles(at now: Moment) -> Bool {
     if !isOverfull { return true }
-    return memoryFit.looksInVain > 0 && !isEarlierRunInDoubt(at: now)
+    return memory.fit.looksInVain > 0 && !isEarlierRunInDoubt(at: now)
   }
 
   /// Of those that are too many more have piled up than they may.
-  private var isOverfull: Bool { files.count - memoryFit.filesMax > memoryFit.filesMax / 8 }
+  private var isOverfull: Bool { files.count - memory.fit.filesMax > memory.fit.filesMax / 8 }
 
   /// Something may still come of what an earlier run has sent.
-  private func isEarlierRunInDoubt(at now: Moment) -> Bool { earlierRunUntil.map { $0 > now.monotonic } ?? false }
+  private func isEarlierRunInDoubt(at now: Moment) -> Bool {
+    requests.ambiguous.isEarlierRunInDoubt(at: now.monotonic)
+  }
 
   /// Plans the next look, where there is something to be looked at.
   mutating func planMemoryLook(at now: Moment) {
     guard
-      files.count >= memoryFit.filesMax || unloaded.pendingCount > 0 || memoryFit.deliveredWantedBy != nil
-        || !memoryFit.absent.isEmpty,
-      memoryFit.lookAt == nil
+      files.count >= memory.fit.filesMax || memory.unloaded.pendingCount > 0 || memory.fit.deliveredWantedBy != nil
+        || !memory.fit.absent.isEmpty,
+      memory.fit.lookAt == nil
     else { return }
-    planMemoryLook(within: memoryFit.pause(count: files.count), at: now)
+    planMemoryLook(within: memory.fit.pause(count: files.count), at: now)
   }
 
   private mutating func planMemoryLook(within pause: Duration, at now: Moment) {
     let time = now.monotonic + pause
-    guard memoryFit.lookAt.map({ time < $0 }) ?? true else { return }
-    memoryFit.lookAt = time
+    guard memory.fit.lookAt.map({ time < $0 }) ?? true else { return }
+    memory.fit.lookAt = time
     timers.insert(.memory, at: time)
   }
 
   mutating func lookAtMemory(at now: Moment) {
     // Of a look that was planned earlier there is a deadline more.
-    guard let time = memoryFit.lookAt, time <= now.monotonic else { return }
-    memoryFit.lookAt = nil
-    memoryFit.asked = memoryFit.asked.filter { $1 > now.monotonic }
-    if files.count < memoryFit.filesMax { memoryFit.looksInVain = 0 }
-    if files.count >= memoryFit.filesMax, memoryFit.going.isEmpty { unloadSurplus(at: now) }
+    guard let time = memory.fit.lookAt, time <= now.monotonic else { return }
+    memory.fit.lookAt = nil
+    memory.fit.asked = memory.fit.asked.filter { $1 > now.monotonic }
+    if files.count < memory.fit.filesMax { memory.fit.looksInVain = 0 }
+    if files.count >= memory.fit.filesMax, memory.fit.going.isEmpty { unloadSurplus(at: now) }
     loadWhereRoom(at: now)
     seekAbsent(at: now)
     planMemoryLook(at: now)
@@ -130,40 +132,40 @@ extension UploadSchedule {
 
   private mutating func unloadSurplus(at now: Moment) {
     // What has just come so that something can be delivered does not go at once.
-    let surplus = max(0, min(files.count - memoryFit.filesMax, Self.goingMax, files.counts.pending - pendingLeast))
-    let deliveredStay = memoryFit.deliveredStay.map { $0 > now.monotonic } ?? false
+    let surplus = max(0, min(files.count - memory.fit.filesMax, Self.goingMax, files.counts.pending - pendingLeast))
+    let deliveredStay = memory.fit.deliveredStay.map { $0 > now.monotonic } ?? false
     let found = lookAtFiles(at: now)
-    let isRoundOver = memoryFit.lookedAtCount >= files.count
+    let isRoundOver = memory.fit.lookedAtCount >= files.count
     var batch = deliveredStay ? [] : found.delivered
-    if !batch.isEmpty { memoryFit.hasRoundDelivered = true }
+    if !batch.isEmpty { memory.fit.hasRoundDelivered = true }
     // Delivered ones may be among those that were not looked at yet.
-    if isRoundOver || !memoryFit.hadDelivered || isOverfull {
+    if isRoundOver || !memory.fit.hadDelivered || isOverfull {
       batch += latestWaiting(countMax: surplus - batch.count, at: now)
       // What waits for its turn is in a queue, and should it be in none it goes as well.
       if batch.isEmpty { batch = Array(found.pending.prefix(surplus)) }
     }
     if !batch.isEmpty {
-      memoryFit.hasRoundFiles = true
-      memoryFit.going = LookupSet(batch)
+      memory.fit.hasRoundFiles = true
+      memory.fit.going = LookupSet(batch)
       actions.append(.unload(batch))
     }
     if isRoundOver { endRound() }
   }
 
   private mutating func endRound() {
-    if !memoryFit.hasRoundFiles { memoryFit.looksInVain += 1 }
-    memoryFit.hadDelivered = memoryFit.hasRoundDelivered
-    memoryFit.hasRoundFiles = false
-    memoryFit.hasRoundDelivered = false
-    memoryFit.lookedAtCount = 0
+    if !memory.fit.hasRoundFiles { memory.fit.looksInVain += 1 }
+    memory.fit.hadDelivered = memory.fit.hasRoundDelivered
+    memory.fit.hasRoundFiles = false
+    memory.fit.hasRoundDelivered = false
+    memory.fit.lookedAtCount = 0
   }
 
   /// Of the files whose turn to be looked at it is, those that may go.
   private mutating func lookAtFiles(at now: Moment) -> (delivered: [FileID], pending: [FileID]) {
     var delivered: [FileID] = []
     var pending: [FileID] = []
-    if files.count <= Self.lookedAtMax { memoryFit.place = .max }
-    let start = min(memoryFit.place, files.count - 1)
+    if files.count <= Self.lookedAtMax { memory.fit.place = .max }
+    let start = min(memory.fit.place, files.count - 1)
     var count = 0
     for file in files.files(from: start, countMax: Self.lookedAtMax) {
       count += 1
@@ -171,8 +173,8 @@ extension UploadSchedule {
       if file.phase == .complete { delivered.append(file.id) } else { pending.append(file.id) }
       if delivered.count >= Self.goingMax { break }
     }
-    memoryFit.lookedAtCount += count
-    memoryFit.place = start >= count ? start - count : start - count + files.count
+    memory.fit.lookedAtCount += count
+    memory.fit.place = start >= count ? start - count : start - count + files.count
     return (delivered, pending)
   }
 
@@ -199,9 +201,9 @@ extension UploadSchedule {
       !file.snapshot.isPartlyReleased, file.snapshot.diskErrno == nil, !file.mayLackParts, file.growth == nil,
       file.publishing == nil, file.lastFailure == nil, file.writeFailure == nil, file.diskFailure == nil,
       file.diskPatience == nil, file.unreadable == nil, !file.isMetUnread,
-      !file.isOfEarlierRun || !isEarlierRunInDoubt(at: now), unconfirmed[id] == nil, contentsToChange[id] == nil,
-      !supersededDeliveries.contains(id), memoryFit.asked[id] == nil, memoryFit.kept[id] == nil, comparing != id,
-      inheritedRecords[id] == nil,
+      !file.isOfEarlierRun || !isEarlierRunInDoubt(at: now), catalog.claims.isClear(of: id),
+      memory.fit.asked[id] == nil, memory.fit.kept[id] == nil, spool.comparisons.current != id,
+      catalog.recovery.record(of: id) == nil,
       limits.leavesAlone(file.snapshot.names) == nil
     else { return false }
     switch file.phase {
@@ -218,32 +220,32 @@ extension UploadSchedule {
     guard file.receipt == nil, file.publishedPaths.isEmpty, file.attempts == 0, !file.isSmallAtWork, !file.goesAlone,
       !file.needsNewConnection, file.session.map({ $0.state == .wanted }) ?? true,
       file.transfer.map(\.isUntouched) ?? true, !queues.isWorking(id),
-      !openFiles.early.contains(id), refusals.knowsNothing(of: id), !discarding.contains(id)
+      !openFiles.early.contains(id), destination.refusals.knowsNothing(of: id), !spool.orders.leaving.contains(id)
     else { return false }
     var progress = file.progress
     // The row has it.
     progress.seal = nil
     return progress == FileUpload.Progress()
-      && file.snapshot.names.allSatisfy { !requests.isPublishing($0) && doubts[$0] == nil }
+      && file.snapshot.names.allSatisfy { !requests.isPublishing($0) && !requests.ambiguous.mayCome(under: $0) }
   }
 
   /// The catalog has these rows, durably: those that still describe their files are known to it alone from now on. Which these are.
   public mutating func unloaded(_ entries: [CatalogEntry], at now: Moment) -> [FileID] {
-    let going = memoryFit.going
-    memoryFit.going = []
+    let going = memory.fit.going
+    memory.fit.going = []
     var gone: LookupSet<FileID> = []
     for entry in entries where going.contains(entry.id) {
       guard let file = files[entry.id], mayUnload(file, at: now), catalogEntry(of: entry.id) == entry else { continue }
-      unloaded.insert(entry.id, UnloadedFiles.Facts(file))
+      memory.unloaded.insert(entry.id, UnloadedFiles.Facts(file))
       files[entry.id] = nil
       actions.append(.hide(entry.id))
       gone.insert(entry.id)
     }
-    memoryFit.looksInVain = gone.isEmpty ? memoryFit.looksInVain + 1 : 0
+    memory.fit.looksInVain = gone.isEmpty ? memory.fit.looksInVain + 1 : 0
     leaveQueues(gone)
-    if !gone.isEmpty, !memoryFit.isSaid {
-      memoryFit.isSaid = true
-      actions.append(.report(.beyondMemory(filesMax: memoryFit.filesMax)))
+    if !gone.isEmpty, !memory.fit.isSaid {
+      memory.fit.isSaid = true
+      actions.append(.report(.beyondMemory(filesMax: memory.fit.filesMax)))
     }
     pump(at: now)
     return gone.sorted()
@@ -252,47 +254,48 @@ extension UploadSchedule {
   private mutating func leaveQueues(_ gone: LookupSet<FileID>) {
     guard !gone.isEmpty else { return }
     queues.removeWaiting { gone.contains($0) }
-    comparisons.removeAll { gone.contains($0) }
+    spool.comparisons.removeWaiting { gone.contains($0) }
   }
 
   // MARK: - Coming back
 
   private mutating func loadWhereRoom(at now: Moment) {
-    guard memoryFit.coming.isEmpty else { return }
-    let rests = memoryFit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
-    if let time = memoryFit.deliveredWantedBy.take() {
+    guard memory.fit.coming.isEmpty else { return }
+    let rests = memory.fit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
+    if let time = memory.fit.deliveredWantedBy.take() {
       // Should they not be removed after all they stay for a while.
-      let spare = memoryFit.filesMax + memoryFit.filesMax / 8 - files.count
-      let wanted = unloaded.oldestDelivered(countMax: max(1, min(spare, Self.comingMax)), by: time, besides: rests)
-      memoryFit.deliveredComing = LookupSet(wanted)
+      let spare = memory.fit.filesMax + memory.fit.filesMax / 8 - files.count
+      let wanted = memory.unloaded.oldestDelivered(
+        countMax: max(1, min(spare, Self.comingMax)), by: time, besides: rests)
+      memory.fit.deliveredComing = LookupSet(wanted)
       load(wanted)
     }
     // What cannot go may be more than memory holds, and keeps nothing from being delivered.
     let room = max(
-      memoryFit.filesMax - memoryFit.filesMax / 8 - files.count, pendingLeast - files.counts.pending)
+      memory.fit.filesMax - memory.fit.filesMax / 8 - files.count, pendingLeast - files.counts.pending)
     // Where nothing can be sent they would wait in memory as well.
-    guard room > 0, gate.isOpen else { return }
-    load(unloaded.oldestPending(countMax: min(room, Self.comingMax), besides: rests))
+    guard room > 0, destination.gate.isOpen else { return }
+    load(memory.unloaded.oldestPending(countMax: min(room, Self.comingMax), besides: rests))
   }
 
   private mutating func load(_ wanted: [FileID]) {
     guard !wanted.isEmpty else { return }
-    for id in wanted { memoryFit.coming.insert(id) }
+    for id in wanted { memory.fit.coming.insert(id) }
     actions.append(.load(wanted))
   }
 
   /// An answer to ``UploadAction/load(_:)``. The events that follow from it have been told by then.
   public mutating func loadEnded(_ id: FileID, _ meeting: SpoolMeeting, at now: Moment) {
-    memoryFit.coming.remove(id)
-    memoryFit.deliveredComing.remove(id)
+    memory.fit.coming.remove(id)
+    memory.fit.deliveredComing.remove(id)
     defer { pump(at: now) }
-    guard unloaded[id] != nil else {
-      memoryFit.absent[id] = nil
+    guard memory.unloaded[id] != nil else {
+      memory.fit.absent[id] = nil
       return
     }
-    inherited[id] = nil
+    catalog.recovery.forgetEntry(of: id)
     var absence =
-      memoryFit.absent[id]
+      memory.fit.absent[id]
       ?? MemoryFit.Absence(firstAt: now.monotonic, since: now.monotonic, until: now.monotonic, isMissing: false)
     absence.until = now.monotonic + Self.comingRest
     switch meeting {
@@ -301,27 +304,27 @@ extension UploadSchedule {
     // A folder may have been renamed, or taken away for a moment.
     case .met, .missing: absence.isMissing = true
     }
-    memoryFit.absent[id] = absence
+    memory.fit.absent[id] = absence
   }
 
   /// Files that do not stand where they stood are looked for in all of the spool, and the drain does not wait for ever for those of which the disk
   /// says nothing.
   private mutating func seekAbsent(at now: Moment) {
-    memoryFit.absent = memoryFit.absent.filter { id, _ in unloaded[id] != nil }
+    memory.fit.absent = memory.fit.absent.filter { id, _ in memory.unloaded[id] != nil }
     let lasting =
-      memoryFit.absent.filter { id, absence in
-        unloaded[id]?.isPending == true && absence.firstAt + Self.absencePatience <= now.monotonic
+      memory.fit.absent.filter { id, absence in
+        memory.unloaded[id]?.isPending == true && absence.firstAt + Self.absencePatience <= now.monotonic
           // What a search may still find is waited for, however many files it has to go over, and to wait for room for.
           && (!absence.isMissing || absence.wasSought)
       }.keys
-    if lasting.count != memoryFit.lasting.count { actions.append(.showSummary) }
-    memoryFit.lasting = lasting
-    let isDue = memoryFit.absent.keys.contains {
-      guard let absence = memoryFit.absent[$0] else { return false }
+    if lasting.count != memory.fit.lasting.count { actions.append(.showSummary) }
+    memory.fit.lasting = lasting
+    let isDue = memory.fit.absent.keys.contains {
+      guard let absence = memory.fit.absent[$0] else { return false }
       return absence.isMissing && absence.since + Self.seekingPatience <= now.monotonic
     }
-    guard isDue, memoryFit.seekingSince == nil else { return }
-    memoryFit.seekingSince = now.monotonic
+    guard isDue, memory.fit.seekingSince == nil else { return }
+    memory.fit.seekingSince = now.monotonic
     actions.append(.seek)
   }
 
@@ -331,109 +334,115 @@ extension UploadSchedule {
   private static let seekingPatience: Duration = .seconds(2)
 
   /// The file is looked for by a search of the spool.
-  public func isSought(_ id: FileID) -> Bool { memoryFit.absent[id]?.isMissing == true }
+  public func isSought(_ id: FileID) -> Bool { memory.fit.absent[id]?.isMissing == true }
 
   /// Those that a search has to find, when it begins.
-  public var soughtFiles: [FileID] { memoryFit.absent.filter { $1.isMissing }.sorted().map(\.key) }
+  public var soughtFiles: [FileID] { memory.fit.absent.filter { $1.isMissing }.sorted().map(\.key) }
 
   /// The answer to ``UploadAction/seek``: of these files none was found, and each was recalled where the catalog has it. Empty where not
   /// everything could be looked at.
   public mutating func soughtInVain(_ ids: [FileID], at now: Moment) {
-    let began = memoryFit.seekingSince.take() ?? now.monotonic
-    for id in ids where unloaded[id] != nil {
-      memoryFit.absent[id] = nil
+    let began = memory.fit.seekingSince.take() ?? now.monotonic
+    for id in ids where memory.unloaded[id] != nil {
+      memory.fit.absent[id] = nil
       vanished(id, at: now)
-      unloaded.remove(id)
+      memory.unloaded.remove(id)
     }
-    for (id, absence) in memoryFit.absent.sorted() where absence.isMissing {
-      memoryFit.absent[id]?.since = now.monotonic
-      if absence.firstAt <= began { memoryFit.absent[id]?.wasSought = true }
+    for (id, absence) in memory.fit.absent.sorted() where absence.isMissing {
+      memory.fit.absent[id]?.since = now.monotonic
+      if absence.firstAt <= began { memory.fit.absent[id]?.wasSought = true }
     }
     pump(at: now)
   }
 
   /// Files that an earlier run has recorded and the search has not found: before it is said to have ended, they are said to be missed.
-  var unmetFiles: [FileID] { unloaded.unmet }
+  var unmetFiles: [FileID] { memory.unloaded.unmet }
 
   /// The search has found none of these, of which each was recalled: what the catalog says of them counts as that of every other file that is
   /// not in the spool. Memory takes them by and by.
   mutating func missed(_ ids: [FileID], at now: Moment) {
-    let missed = ids.filter { unloaded[$0]?.isMet == false }
-    for id in missed { unloaded.remove(id) }
-    let entries = missed.compactMap { inherited[$0] }.filter { !isPutOff($0) }
+    let missed = ids.filter { memory.unloaded[$0]?.isMet == false }
+    for id in missed { memory.unloaded.remove(id) }
+    let entries = missed.compactMap { catalog.recovery.entry(of: $0) }.filter { !isPutOff($0) }
     endMissed(entries)
     for entry in entries {
       endRecord(of: entry.id, at: now)
-      inherited[entry.id] = nil
+      catalog.recovery.forgetEntry(of: entry.id)
     }
   }
 
   /// Those that were not said to be missed, as those were that are.
-  mutating func endUnmet() { for id in unloaded.unmet { unloaded.remove(id) } }
+  mutating func endUnmet() { for id in memory.unloaded.unmet { memory.unloaded.remove(id) } }
 
   /// The catalog alone knows the file: before anything is said of it, ``recall(_:)``.
-  public func isUnloaded(_ id: FileID) -> Bool { unloaded[id] != nil }
+  public func isUnloaded(_ id: FileID) -> Bool { memory.unloaded[id] != nil }
 
   /// What the catalog says of an unloaded file, just before an event of it.
   public mutating func recall(_ entry: CatalogEntry) {
     // Of a content that is about to change, or was not, more is known than the row says.
-    if unloaded[entry.id] != nil, contentsToChange[entry.id] == nil { inherited[entry.id] = entry }
+    if memory.unloaded[entry.id] != nil, !catalog.claims.isChanging(entry.id) { catalog.recovery.expect(entry) }
   }
 
   /// What the catalog says of it is known until then.
-  func isRecalled(_ id: FileID) -> Bool { inherited[id] != nil }
+  func isRecalled(_ id: FileID) -> Bool { catalog.recovery.entry(of: id) != nil }
 
   /// After the event: what it has not loaded is known to the catalog alone, as before.
   mutating func endRecall(of id: FileID) {
-    guard unloaded[id] != nil else { return }
-    if files.entry(id) != nil { unloaded.remove(id) } else if contentsToChange[id] == nil { inherited[id] = nil }
+    guard memory.unloaded[id] != nil else { return }
+    if files.entry(id) != nil {
+      memory.unloaded.remove(id)
+    } else if !catalog.claims.isChanging(id) {
+      catalog.recovery.forgetEntry(of: id)
+    }
   }
 
   /// A program asks of the file: it stays for a while.
   public mutating func askedOf(_ id: FileID, at now: Moment) {
-    if files.count >= memoryFit.filesMax, files.entry(id) != nil, memoryFit.asked.count <= memoryFit.filesMax / 8 {
-      memoryFit.asked[id] = now.monotonic + Self.askedRest
+    if files.count >= memory.fit.filesMax, files.entry(id) != nil, memory.fit.asked.count <= memory.fit.filesMax / 8 {
+      memory.fit.asked[id] = now.monotonic + Self.askedRest
     }
   }
 
   /// Something is about to happen to the file that is told afterwards: until ``endKeeping(_:)`` it is not unloaded.
-  public mutating func keep(_ id: FileID) { memoryFit.kept[id, default: 0] += 1 }
+  public mutating func keep(_ id: FileID) { memory.fit.kept[id, default: 0] += 1 }
 
   /// It has been told, or has not happened.
   public mutating func endKeeping(_ id: FileID) {
-    let count = memoryFit.kept[id] ?? 0
-    memoryFit.kept[id] = count > 1 ? count - 1 : nil
+    let count = memory.fit.kept[id] ?? 0
+    memory.fit.kept[id] = count > 1 ? count - 1 : nil
   }
 
   /// Space is short, or the time of local copies is over, and what could be removed is known to the catalog alone.
   public mutating func wantDelivered(by time: Int64 = .max, at now: Moment) {
-    guard memoryFit.deliveredComing.isEmpty else { return }
-    let rests = memoryFit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
-    guard !unloaded.oldestDelivered(countMax: 1, by: time, besides: rests).isEmpty else { return }
-    memoryFit.deliveredWantedBy = max(memoryFit.deliveredWantedBy ?? time, time)
+    guard memory.fit.deliveredComing.isEmpty else { return }
+    let rests = memory.fit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
+    guard !memory.unloaded.oldestDelivered(countMax: 1, by: time, besides: rests).isEmpty else { return }
+    memory.fit.deliveredWantedBy = max(memory.fit.deliveredWantedBy ?? time, time)
     let stay = now.monotonic + (time == .max ? Self.askedRest : Self.expiryRest)
-    memoryFit.deliveredStay = max(memoryFit.deliveredStay ?? stay, stay)
+    memory.fit.deliveredStay = max(memory.fit.deliveredStay ?? stay, stay)
     planMemoryLook(within: .zero, at: now)
   }
 
   /// What could be removed of those that memory does not hold.
-  public var unloadedDeliveredBytes: UInt64 { unloaded.deliveredBytes }
+  public var unloadedDeliveredBytes: UInt64 { memory.unloaded.deliveredBytes }
 
   /// So long those stay whose time is over: they go within that.
   private static let expiryRest: Duration = .seconds(3)
 
   /// A file comes to be known here. One that was unloaded has the place in the order of changes that it had.
   mutating func takeSequence(of id: FileID) -> UInt64 {
-    guard let known = unloaded.remove(id), known.isMet, known.isPending else { return makeChangeSequence() }
+    guard let known = memory.unloaded.remove(id), known.isMet, known.isPending else {
+      return files.makeChangeSequence()
+    }
     return known.sequence
   }
 
   /// An unloaded file leaves the spool: what the catalog says of it is what is known.
   mutating func restoreUnloaded(_ id: FileID) {
-    guard let known = unloaded[id], files.entry(id) == nil else { return }
-    guard known.isMet, let entry = inherited.removeValue(forKey: id) else {
+    guard let known = memory.unloaded[id], files.entry(id) == nil else { return }
+    guard known.isMet, let entry = catalog.recovery.takeEntry(of: id) else {
       // As ever, what an earlier run has left before it was found.
-      unloaded.remove(id)
+      memory.unloaded.remove(id)
       return
     }
     let snapshot = FileSnapshot(

@@ -10,7 +10,7 @@ extension UploadSchedule {
   /// serves all of them: most files of a burst are closed long before their time.
   /// After a failure it rests first.
   mutating func planSession(_ id: FileID, at now: Moment) {
-    guard abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
+    guard destination.abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
     let due = max(now.monotonic + limits.sessionOpenDelay, files.entry(id)?.file.progress.earlyRest ?? now.monotonic)
     if openFiles.plan(id, at: due) { timers.insert(.openSessions, at: due) }
   }
@@ -18,7 +18,7 @@ extension UploadSchedule {
   private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
     guard let file = files.entry(id)?.file else { return false }
     guard file.phase == .writing, file.isOpen, !mayHaveUnreadRecord(file) else { return false }
-    if abilities.bindsNameAtOpening {
+    if destination.abilities.bindsNameAtOpening {
       // Such a session is of no use to a file that will go in one request, nor to one whose name is not known yet.
       guard file.snapshot.sizeBytes > UInt64(max(0, wholeFileBytesMax)), openingPath(of: file) != nil else {
         return false
@@ -28,8 +28,8 @@ extension UploadSchedule {
   }
 
   mutating func openPlannedSessions(at now: Moment) {
-    if refusals.openingRest?.isOver == false, mayOpenSession(at: now) {
-      refusals.endOpeningRest()
+    if destination.refusals.openingRest?.isOver == false, mayOpenSession(at: now) {
+      destination.refusals.endOpeningRest()
       for id in openFiles.open { planSession(id, at: now) }
     }
     var next = 0
@@ -47,7 +47,7 @@ extension UploadSchedule {
   }
 
   private func waitsForControlRequest(_ id: FileID) -> Bool {
-    gate.isOpen && requests.controlCount >= limits.controlRequests && files.entry(id)?.file.session == nil
+    destination.gate.isOpen && requests.controlCount >= limits.controlRequests && files.entry(id)?.file.session == nil
   }
 
   /// A request has ended for which sessions may have waited.
@@ -57,7 +57,7 @@ extension UploadSchedule {
   }
 
   private mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
-    guard gate.isOpen, wantsSessionWhileOpen(id), var file = files[id] else { return }
+    guard destination.gate.isOpen, wantsSessionWhileOpen(id), var file = files[id] else { return }
     guard file.session == nil else { return beginGrowth(id) }
     // Planned anew when the rest is over, or for its end already: a failure came after this plan.
     guard mayOpenSession(at: now), isRested(id, at: now) else { return }
@@ -70,7 +70,7 @@ extension UploadSchedule {
   mutating func beginKeepingWarm(at now: Moment) {
     askForLimits(at: now)
     if !timers.isRunning(.keepWarm) {
-      warmConnections.beginKeeping()
+      destination.warmConnections.beginKeeping()
       timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
     }
     warmForOpenFiles(at: now)
@@ -91,10 +91,10 @@ extension UploadSchedule {
 
   mutating func keepWarm(at now: Moment) {
     // While nobody has answered, what could be sent of the files that are held back is not known either.
-    guard !openFiles.open.isEmpty || warmConnections.answers == 0 && files.counts.held > 0 else {
-      return warmConnections.forgetCount()
+    guard !openFiles.open.isEmpty || destination.warmConnections.answers == 0 && files.counts.held > 0 else {
+      return destination.warmConnections.forgetCount()
     }
-    warmConnections.reset()
+    destination.warmConnections.reset()
     warmForOpenFiles(at: now)
     timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
   }
@@ -102,12 +102,12 @@ extension UploadSchedule {
   /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
   private mutating func sendPrewarms(_ count: Int, at now: Moment) {
     let ids = (0..<count).map { _ in makeRequestID() }
-    let endpoint = endpoints.choose(at: now.monotonic)
+    let endpoint = destination.endpoints.choose(at: now.monotonic)
     for request in ids {
       requests.begin(InFlightRequest(purpose: .prewarm, sentAt: now.monotonic, endpoint: endpoint), as: request)
     }
     if let first = ids.first {
-      gate.sent(first)
+      destination.gate.sent(first)
       tryPath(with: first, .prewarm, at: now)
     }
     actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm, endpoint: endpoint) }))
@@ -123,10 +123,11 @@ extension UploadSchedule {
       wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
     }
     wanted = min(pipeline.parallelism, max(1, wanted))
-    guard warmConnections.lacks(wanted), maySend(at: now) else { return }
-    let isProbe = !gate.isOpen
+    guard destination.warmConnections.lacks(wanted), maySend(at: now) else { return }
+    let isProbe = !destination.gate.isOpen
     // An answer to the one that proves the path brings the others.
-    guard warmConnections.begin(path.isInDoubt && !isProbe ? 1 : wanted, isProbe: isProbe) else { return }
-    sendPrewarms(isProbe || path.isInDoubt ? 1 : wanted, at: now)
+    guard destination.warmConnections.begin(destination.path.isInDoubt && !isProbe ? 1 : wanted, isProbe: isProbe)
+    else { return }
+    sendPrewarms(isProbe || destination.path.isInDoubt ? 1 : wanted, at: now)
   }
 }

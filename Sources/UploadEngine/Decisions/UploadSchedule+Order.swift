@@ -6,22 +6,6 @@ import Lookup
 /// for, whatever became of its file, and one that has ended without an answer is given the time that a server may still take over it;
 /// at a receiver the time that it may still be on its way there.
 extension UploadSchedule {
-  /// What a request publishes.
-  struct Publication: Hashable, Sendable {
-    var path: RelativePath
-    var file: FileID
-    var epoch: UInt64
-    /// The request carries them.
-    var bodyBytes: UInt64
-  }
-
-  /// What may still come to be published, until then.
-  struct Doubt: Hashable, Sendable {
-    var file: FileID
-    var epoch: UInt64
-    var until: MonotonicTime
-  }
-
   /// Nothing else that is under way, or may be, comes to be published under the name after this file's content.
   func mayPublish(_ path: RelativePath, of file: FileUpload) -> Bool {
     guard isFree(path, for: file) else { return false }
@@ -30,7 +14,7 @@ extension UploadSchedule {
 
   private func isFree(_ path: RelativePath, for file: FileUpload) -> Bool {
     guard !requests.isPublishing(path) else { return false }
-    return doubts[path]?.allSatisfy { $0.file == file.id && $0.epoch == file.snapshot.epoch } ?? true
+    return requests.ambiguous.mayComeAlone(under: path, file.id, epoch: file.snapshot.epoch)
   }
 
   /// A template may call a file by a new name what it was called by the former one. Where that is still to be decided, it may.
@@ -43,19 +27,21 @@ extension UploadSchedule {
   func loseNames(of file: inout FileUpload, keeping names: [RelativePath]) {
     file.session?.keeps(names)
     let lost = file.snapshot.names.filter { !names.contains($0) }
-    let former = (file.progress.formerPaths + lost).filter { requests.isPublishing($0) || doubts[$0] != nil }
+    let former = (file.progress.formerPaths + lost).filter {
+      requests.isPublishing($0) || requests.ambiguous.mayCome(under: $0)
+    }
     if former != file.progress.formerPaths { file.progress.formerPaths = former }
   }
 
-  func publications(of order: SendOrder, _ purpose: InFlightRequest.Purpose) -> [Publication] {
+  func publications(of order: SendOrder, _ purpose: InFlightRequest.Purpose) -> [InFlightRequest.Publication] {
     // Loops and no closures: those would have a copy of the schedule with each request.
     switch order {
     case .commit(let commit):
       guard let id = purpose.file, let file = files.entry(id)?.file else { return [] }
-      return [Publication(path: commit.path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: 0)]
+      return [InFlightRequest.Publication(path: commit.path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: 0)]
     case .wholeFile(let whole): return [publication(of: whole)]
     case .bundle(let members):
-      var publications: [Publication] = []
+      var publications: [InFlightRequest.Publication] = []
       for member in members { publications.append(publication(of: member)) }
       return publications
     case .chunk(_, let index, _, _, _):
@@ -68,12 +54,12 @@ extension UploadSchedule {
   }
 
   /// Where chunks are appended to one upload of a declared length, its last byte publishes it.
-  private func publication(ofChunk index: Int, of file: FileUpload) -> Publication? {
-    guard abilities.rows == .one, file.phase == .ready, let transfer = file.transfer,
+  private func publication(ofChunk index: Int, of file: FileUpload) -> InFlightRequest.Publication? {
+    guard destination.abilities.rows == .one, file.phase == .ready, let transfer = file.transfer,
       index == transfer.plan.count - 1, let path = file.session?.boundPath ?? file.nextPath(limits)
     else { return nil }
     let bodyBytes = UInt64(transfer.plan.byteCount(of: index))
-    return Publication(path: path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: bodyBytes)
+    return InFlightRequest.Publication(path: path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: bodyBytes)
   }
 
   /// It publishes nothing, or nothing else comes to be published under the name after it.
@@ -81,9 +67,9 @@ extension UploadSchedule {
     publication(ofChunk: index, of: file).map { mayPublish($0.path, of: file) } ?? true
   }
 
-  private func publication(of whole: WholeFileOrder) -> Publication {
+  private func publication(of whole: WholeFileOrder) -> InFlightRequest.Publication {
     let sizeBytes = files.entry(whole.file)?.file.snapshot.sizeBytes ?? 0
-    return Publication(path: whole.path, file: whole.file, epoch: whole.epoch, bodyBytes: sizeBytes)
+    return InFlightRequest.Publication(path: whole.path, file: whole.file, epoch: whole.epoch, bodyBytes: sizeBytes)
   }
 
   /// What a request is for is no longer wanted.
@@ -91,7 +77,7 @@ extension UploadSchedule {
     guard !underway.publishes.isEmpty else { return actions.append(.cancel(request)) }
     if case .commit = underway.purpose {
       // It is little more than its head: it is out. A receiver lets it wait for chunks that may not come any more.
-      if abilities.ordersPublications { actions.append(.cancel(request)) }
+      if destination.abilities.ordersPublications { actions.append(.cancel(request)) }
       return
     }
     let bodyBytes = underway.publishes.reduce(0) { $0 + $1.bodyBytes }
@@ -105,13 +91,15 @@ extension UploadSchedule {
     // A later try of the same content says nothing of this one.
     let until = now.monotonic + patience
     for publication in underway.publishes {
-      doubt(publication.path, Doubt(file: publication.file, epoch: publication.epoch, until: until))
+      doubt(publication.path, of: publication.file, epoch: publication.epoch, until: until)
     }
   }
 
   /// How long something may still come of a request that has ended so; nil when nothing will.
   private func patience(after kind: StepFailure.Kind, _ underway: InFlightRequest) -> Duration? {
-    guard abilities.ordersPublications else { return kind.leavesOpenWhatBecameOfIt ? Self.publicationPatience : nil }
+    guard destination.abilities.ordersPublications else {
+      return kind.leavesOpenWhatBecameOfIt ? Self.publicationPatience : nil
+    }
     switch kind {
     // Our own kernel may go on sending it for that long.
     case .transport(.timedOut), .transport(.stalled): return Self.publicationPatience
@@ -127,37 +115,29 @@ extension UploadSchedule {
   /// So long a request may be on its way whose connection is gone.
   private static let arrivalPatience: Duration = .seconds(2)
 
-  private mutating func doubt(_ path: RelativePath, _ doubt: Doubt) {
-    var others = doubts[path] ?? []
-    others.removeAll { $0.file == doubt.file && $0.epoch == doubt.epoch }
-    doubts[path] = others + [doubt]
-    timers.insert(.doubt, at: doubt.until)
+  private mutating func doubt(_ path: RelativePath, of file: FileID, epoch: UInt64, until time: MonotonicTime) {
+    requests.ambiguous.expect(file, epoch: epoch, under: path, until: time)
+    timers.insert(.doubt, at: time)
   }
 
   /// A file was found that an earlier run may have been sending when it ended. Only its own content goes out before that is over.
   mutating func noteEarlierRun(_ id: FileID, at now: Moment) {
-    let patience = abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
-    let until = earlierRunUntil ?? now.monotonic + patience
-    earlierRunUntil = until
+    let patience = destination.abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
+    let until = requests.ambiguous.noteEarlierRun(patience: patience, at: now.monotonic)
     guard until > now.monotonic, files.entry(id)?.file.receipt == nil else { return }
     files[id]?.isOfEarlierRun = true
   }
 
   /// These names are no longer to show a content that an earlier run may have sent.
   mutating func doubtEarlierRun(_ file: FileUpload, of paths: [RelativePath], at now: Moment) {
-    guard file.isOfEarlierRun, let until = earlierRunUntil, until > now.monotonic else { return }
-    for path in paths where limits.publishes(path) { doubt(path, Doubt(file: file.id, epoch: .max, until: until)) }
+    guard file.isOfEarlierRun, let until = requests.ambiguous.earlierRunUntil, until > now.monotonic else { return }
+    for path in paths where limits.publishes(path) { doubt(path, of: file.id, epoch: .max, until: until) }
   }
 
   /// Such a file is gone before it was found.
   mutating func doubtEarlierRun(_ entry: CatalogEntry, at now: Moment) {
     guard entry.state == .pending, limits.publishes(entry.path) else { return }
-    let patience = abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
-    doubt(entry.path, Doubt(file: entry.id, epoch: .max, until: now.monotonic + patience))
-  }
-
-  /// What has not been published by now will not be.
-  mutating func endDoubts(at now: Moment) {
-    doubts = doubts.mapValues { $0.filter { $0.until > now.monotonic } }.filter { !$1.isEmpty }
+    let patience = destination.abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
+    doubt(entry.path, of: entry.id, epoch: .max, until: now.monotonic + patience)
   }
 }

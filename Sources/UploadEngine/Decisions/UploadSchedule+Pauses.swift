@@ -5,10 +5,10 @@ extension UploadSchedule {
   package mutating func resumed(after pause: Duration, at now: Moment) {
     actions.append(.report(.resumed(after: pause)))
     actions.append(.renewConnections)
-    warmConnections.reset()
-    path.doubt()
+    destination.warmConnections.reset()
+    destination.path.doubt()
     link.connectionsLost()
-    if gate.endPause(at: now.monotonic) {
+    if destination.gate.endPause(at: now.monotonic) {
       timers.insert(.gate, at: now.monotonic)
     } else if timers.isRunning(.keepWarm) {
       warmForOpenFiles(at: now)
@@ -17,21 +17,23 @@ extension UploadSchedule {
 
   /// A request is under way that shows whether the path is there.
   func isTryingPath(at now: Moment) -> Bool {
-    guard let trial = path.trial.flatMap({ requests[$0] }) else { return false }
-    return path.isUnderWay(sentAt: trial.sentAt, at: now.monotonic)
+    guard let trial = destination.path.trial.flatMap({ requests[$0] }) else { return false }
+    return destination.path.isUnderWay(sentAt: trial.sentAt, at: now.monotonic)
   }
 
   /// The first request after a pause tries the path, unless its answer takes the server a while: what a commit waits for may wait for it.
   mutating func tryPath(with request: HTTPRequestID, _ purpose: InFlightRequest.Purpose, at now: Moment) {
-    guard path.isInDoubt, !isTryingPath(at: now), !purpose.isAnsweredLate else { return }
-    path.tryWith(request)
+    guard destination.path.isInDoubt, !isTryingPath(at: now), !purpose.isAnsweredLate else { return }
+    destination.path.tryWith(request)
     timers.start(.pathTrial, at: now.monotonic + PathProof.trialTime)
   }
 
   /// A connection has taken bytes since the pause, or a first part of an answer has come: the path is there. A long body is not waited for.
   mutating func pathTook(_ body: SentBody, of request: HTTPRequestID, at now: Moment) {
-    guard path.isInDoubt, request == path.trial, body.bytes > 0 || body.answered > 0 else { return }
-    path.prove()
+    guard destination.path.isInDoubt, request == destination.path.trial, body.bytes > 0 || body.answered > 0 else {
+      return
+    }
+    destination.path.prove()
     lookAtPlannedSessions(at: now)
   }
 }

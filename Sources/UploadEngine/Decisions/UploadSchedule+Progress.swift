@@ -58,7 +58,8 @@ extension UploadSchedule {
         arrived -= whole
       }
       let first = chunks.first ?? 0
-      return sum + arrived + plan.offset(of: first) - plan.offset(of: abilities.rows.row(of: first).lowerBound)
+      return sum + arrived + plan.offset(of: first)
+        - plan.offset(of: destination.abilities.rows.row(of: first).lowerBound)
     }
     return min(sent, bytes)
   }
@@ -118,7 +119,7 @@ extension UploadSchedule {
       $0.progress.countedBytes = sent
       $0.progress.rate.add(more, at: now.monotonic)
     }
-    rate.add(more, at: now.monotonic)
+    totals.rate.add(more, at: now.monotonic)
   }
 
   /// Acknowledged, or on its way, since the start.

@@ -79,7 +79,7 @@ extension UploadSchedule {
     if file.isWholeFile || file.session?.id == nil {
       totals.acknowledgedBytes += receipt.sizeBytes
       // What was seen of it while it went is counted.
-      rate.add(
+      totals.rate.add(
         Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.countedBytes)), at: now.monotonic)
     }
     let isSessionOver = file.session?.nonce == publishing.nonce
@@ -89,7 +89,7 @@ extension UploadSchedule {
     if isSessionOver { file.session = nil }
     file.notePublication(publishing, at: now)
     guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch,
-      contentsToChange[file.id] == nil
+      !catalog.claims.isChanging(file.id)
     else {
       // The next content was settled before the answer came; what it had found in the session is over with it.
       if isSessionOver, !file.isWholeFile { leaveTransfer(&file) }

@@ -18,9 +18,9 @@ extension UploadSchedule {
 
   /// No space is left for a writer: what may be given back, and from now on it is seen to that there will be more.
   public mutating func releaseCandidates(bytesMax: UInt64, at now: Moment) -> [ReleaseCandidate] {
-    guard abilities.durableChunks, limits.rules.haveReleases else { return [] }
+    guard destination.abilities.durableChunks, limits.rules.haveReleases else { return [] }
     defer { pump(at: now) }
-    spaceIsShortUntil = now.monotonic + Self.shortageTime
+    spool.health.spaceIsShort(until: now.monotonic + Self.shortageTime)
     var candidates: [ReleaseCandidate] = []
     var leftBytes = bytesMax
     for id in openFiles.early + queues.large.working where leftBytes > 0 {
@@ -72,7 +72,7 @@ extension UploadSchedule {
   /// disk was full before its session was open, and while the destination cannot be reached. The pauses of writers have an end of
   /// their own.
   var mayRelease: Bool {
-    guard abilities.durableChunks, limits.rules.haveReleases else { return false }
+    guard destination.abilities.durableChunks, limits.rules.haveReleases else { return false }
     return openFiles.early.contains { id in files.entry(id).map { releases($0.file) } ?? false }
       || openFiles.open.contains { id in files.entry(id).map { releases($0.file) && mayGrow($0.file) } ?? false }
   }
@@ -90,11 +90,7 @@ extension UploadSchedule {
 
   /// While space is short the server is asked to bring to its disk what it has.
   mutating func askForDurability(at now: Moment) {
-    guard let until = spaceIsShortUntil else { return }
-    guard until > now.monotonic else {
-      spaceIsShortUntil = nil
-      return
-    }
+    guard spool.health.isSpaceShort(at: now.monotonic) else { return }
     for id in openFiles.early + queues.large.working
     where requests.controlCount < limits.controlRequests && maySend(at: now) {
       guard let file = files.entry(id)?.file, let transfer = file.transfer, let session = file.session, session.isOpen,
@@ -239,7 +235,7 @@ extension UploadSchedule {
 
   /// What is said of such a file.
   func recordUnreadable(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
-    guard lacksRecords else {
+    guard catalog.recovery.lacksRecords else {
       return FileStatus.Failure(
         code: "released-part-lost",
         message:
@@ -273,7 +269,7 @@ extension UploadSchedule {
   /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.
   mutating func dropDeliveredParts(_ id: FileID) {
     guard let file = files[id], file.phase == .complete, file.isLocal, file.lacksParts else { return }
-    spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
+    spool.orders.append(.discard(EvictionCandidate(file.snapshot)))
   }
 }
 

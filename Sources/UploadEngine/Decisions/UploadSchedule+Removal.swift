@@ -8,13 +8,11 @@ extension UploadSchedule {
     openFiles.closed(id)
     restoreUnloaded(id)
     if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
-    if let entry = inherited.removeValue(forKey: id) { doubtEarlierRun(entry, at: now) }
-    contentsToChange[id] = nil
-    unconfirmed[id] = nil
-    supersededDeliveries.remove(id)
+    if let entry = catalog.recovery.takeEntry(of: id) { doubtEarlierRun(entry, at: now) }
+    catalog.claims.forget(id)
     guard var file = files[id] else {
-      if !isScanned {
-        goneUnfound.insert(id)
+      if !spool.isScanned {
+        catalog.recovery.noteRemovedUnfound(id)
         actions.append(.showStatus(id))
       }
       return
@@ -22,8 +20,7 @@ extension UploadSchedule {
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
     doubtEarlierRun(file, of: file.snapshot.names, at: now)
     giveUp(&file, at: now)
-    file.wasDelivered = file.receipt != nil
-    file.enter(.removed)
+    file.enter(.removed(file.receipt == nil ? .undelivered : .delivered))
     // What was wrong with it, and what could be done, is about a file that is there.
     file.lastFailure = nil
     file.writeFailure = nil
@@ -40,8 +37,8 @@ extension UploadSchedule {
 
   /// A file that the search had not come to was removed in the mount: its upload ends as that of every other one.
   private mutating func endUnfound(_ id: FileID, at now: Moment) {
-    if inherited[id] != nil { actions.append(.forget(id)) }
-    guard let record = inheritedRecords.removeValue(forKey: id) else { return }
+    if catalog.recovery.entry(of: id) != nil { actions.append(.forget(id)) }
+    guard let record = catalog.recovery.takeRecord(of: id) else { return }
     discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
     actions.append(.removeResume(id))
   }
@@ -79,7 +76,7 @@ extension UploadSchedule {
   mutating func evicted(_ id: FileID, at now: Moment) {
     restoreUnloaded(id)
     guard var file = files[id] else { return }
-    unconfirmed[id] = nil
+    catalog.claims.forgetUnconfirmed(id)
     guard file.phase != .interrupted else { return discarded(id, at: now) }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
     switch file.phase {
@@ -113,9 +110,9 @@ extension UploadSchedule {
 
   /// Keeps a bounded number of files visible that are no longer in the spool.
   mutating func remember(_ id: FileID) {
-    history.append(id)
-    while history.count > min(limits.historyMax, memoryFit.filesMax / 4) {
-      let oldest = history.removeFirst()
+    files.history.append(id)
+    while files.history.count > min(limits.historyMax, memory.fit.filesMax / 4) {
+      let oldest = files.history.removeFirst()
       guard let file = files[oldest], !file.isLocal else { continue }
       files[oldest] = nil
       actions.append(.hide(oldest))

@@ -7,16 +7,18 @@ import FileModel
 extension UploadSchedule {
   /// A larger file goes in chunks.
   var wholeFileBytesMax: Int {
-    min(abilities.wholeFileBytesMax, requestBytesMax ?? .max, wholeFileBytesTaken ?? .max, lineBytes)
+    min(
+      destination.abilities.wholeFileBytesMax, destination.sizes.requestBytesMax, destination.sizes.wholeFileBytesMax,
+      lineBytes)
   }
 
   /// A length of chunks, bounded by what is known to be taken and by what a file of this size needs.
   func chunkBytes(_ wanted: Int, forFileOf sizeBytes: UInt64?) -> Int {
-    let taken = min(wanted, requestBytesMax ?? .max)
-    let least = abilities.chunkBytesLeast(forFileOf: sizeBytes)
+    let taken = min(wanted, destination.sizes.requestBytesMax)
+    let least = destination.abilities.chunkBytesLeast(forFileOf: sizeBytes)
     // A file that is too long for shorter chunks has chunks that are longer than a request otherwise is. A file that is still being written may
     // become so, and has them too, unless a setting gives their length.
-    if abilities.takesRuns {
+    if destination.abilities.takesRuns {
       let hasLeast = sizeBytes != nil || limits.adaptsChunkBytes
       return max(min(limits.bufferBytes, taken), hasLeast ? least : 1)
     }
@@ -59,12 +61,11 @@ extension UploadSchedule {
   /// The destination says itself that a file is too large, and may mean what it takes in one request: the file goes in a session, whose
   /// opening is refused where it does not. False where that is not tried.
   mutating func sendInSession(_ id: FileID, after failure: StepFailure, at now: Moment) -> Bool {
-    guard case .tooLarge(let limit) = failure.kind, !abilities.streamsWholeFiles, var file = files[id],
+    guard case .tooLarge(let limit) = failure.kind, !destination.abilities.streamsWholeFiles, var file = files[id],
       file.isWholeFile,
       file.snapshot.sizeBytes > 0, limit.map({ $0 < file.snapshot.sizeBytes }) ?? true
     else { return false }
-    let taken = Int(clamping: limit ?? file.snapshot.sizeBytes - 1)
-    wholeFileBytesTaken = min(wholeFileBytesTaken ?? .max, taken)
+    destination.sizes.refuseWholeFiles(longerThan: Int(clamping: limit ?? file.snapshot.sizeBytes - 1))
     leaveTransfer(&file)
     abortSession(&file, at: now)
     file.session = nil
@@ -76,15 +77,11 @@ extension UploadSchedule {
   /// A request of so many bytes was refused for its length. False where shorter ones are not tried.
   @discardableResult
   mutating func learnRequestLength(from failure: FileStatus.Failure, byteCount: Int) -> Bool {
-    // Another request has shown it already.
-    if let requestBytesMax, requestBytesMax < byteCount { return true }
-    let least = limits.requestBytesLeast
-    guard byteCount > least else { return false }
-    let step = 64 << 10
-    let half = byteCount / 2 >= step ? byteCount / 2 / step * step : byteCount / 2
-    let shorter = max(least, half)
-    requestBytesMax = shorter
-    actions.append(.report(.requestsShortened(bytes: shorter, failure)))
+    switch destination.sizes.refuseRequest(of: byteCount, least: limits.requestBytesLeast) {
+    case .known: break
+    case .useless: return false
+    case .to(let bytes): actions.append(.report(.requestsShortened(bytes: bytes, failure)))
+    }
     return true
   }
 }

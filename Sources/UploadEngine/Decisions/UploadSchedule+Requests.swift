@@ -11,7 +11,7 @@ extension UploadSchedule {
   ) {
     defer { pump(at: now) }
     let saving = saved > 0 ? CompressionSaving(encoding: encoding, bytes: saved) : .nothing
-    guard let reading = buffers.ended(read, saving: saving) else { return }
+    guard let reading = memory.buffers.ended(read, saving: saving) else { return }
     let (id, index) = (reading.file, reading.index)
     guard let file = files[id], let transfer = file.transfer, transfer.states.indices.contains(index),
       transfer.states[index] == .reading(read)
@@ -80,7 +80,7 @@ extension UploadSchedule {
     at now: Moment
   ) {
     defer { pump(at: now) }
-    if let sharedFrame { sharedFrames.tried(sharedFrame) }
+    if let sharedFrame { destination.forms.sharedFrames.tried(sharedFrame) }
     guard !noteCredentials(request, outcome, at: now) else { return }
     guard var underway = requests.end(request) else { return }
     underway.sharedFrame = sharedFrame
@@ -89,8 +89,8 @@ extension UploadSchedule {
     let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome
     noteOrder(of: underway, outcome, at: now)
     learn(offers, at: now)
-    learnEncodings(from: outcome)
-    if purpose.isControl || request == path.trial { lookAtPlannedSessions(at: now) }
+    destination.forms.learn(outcome)
+    if purpose.isControl || request == destination.path.trial { lookAtPlannedSessions(at: now) }
     switch purpose {
     case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
     case .prewarm, .openSession, .querySession:
@@ -104,8 +104,8 @@ extension UploadSchedule {
     switch purpose {
     case .prewarm:
       guard case .warmed = outcome else { break }
-      let isFirst = warmConnections.answered()
-      link.warmed(warmConnections.answers, at: now.monotonic)
+      let isFirst = destination.warmConnections.answered()
+      link.warmed(destination.warmConnections.answers, at: now.monotonic)
       if isFirst { warmForOpenFiles(at: now) }
     case .abort(let session):
       abortEnded(session, outcome, at: now)
@@ -116,7 +116,7 @@ extension UploadSchedule {
     case .secureSession(let id, let session):
       secureEnded(id, session, outcome, at: now)
     case .chunks(let id, let chunks, let session):
-      let savings = chunks.map { buffers.saving(of: $0.read) }
+      let savings = chunks.map { memory.buffers.saving(of: $0.read) }
       for chunk in chunks { release(chunk.read) }
       noteWarmth(id, connection)
       guard !stragglerEnded(id, request, underway, outcome) else { break }
@@ -141,25 +141,11 @@ extension UploadSchedule {
     return .refused(StepFailure(.transport(.timedOut), "The request made no progress; it is sent again."))
   }
 
-  /// What the receiver decodes; remembered for all files, and its latest word counts. What it has refused all the same is not
-  /// used again: of several receivers at one address some may be older.
-  private mutating func learnEncodings(from outcome: StepOutcome) {
-    switch outcome {
-    case .sessionOpened(_, _, _, let encodings, _, _), .held(_, _, _, let encodings, _, _): self.encodings = encodings
-    case .refused(let failure) where failure.kind == .encodingRefused: zstdIsRefused = true
-    case .each(let outcomes): for outcome in outcomes { learnEncodings(from: outcome) }
-    case .warmed, .stillThere, .chunkStored, .chunkStoredAs, .published, .incomplete, .ended, .refused: break
-    }
-  }
-
   mutating func learn(_ offers: DestinationOffers, at now: Moment) {
     if let abilities = offers.abilities { learn(abilities, at: now) }
-    if let encodings = offers.encodings { self.encodings = encodings }
-    learnRuns(offers)
-    learnZeros(offers)
-    learnSharedFrames(offers)
-    if let filesPerRequest = offers.filesPerRequest {
-      self.filesPerRequest = max(1, min(filesPerRequest, limits.smallBuffers))
+    destination.forms.learn(offers)
+    if let files = offers.filesPerRequest {
+      destination.sizes.learn(filesPerRequest: files, atMost: limits.smallBuffers)
     }
   }
 
@@ -181,10 +167,7 @@ extension UploadSchedule {
 
   /// Several catalog entries are durable, of one transaction; some have no receipt.
   public mutating func recorded(_ entries: [(id: FileID, receipt: Receipt?)], at now: Moment) {
-    if recordFailure != nil {
-      recordFailure = nil
-      actions.append(.showSummary)
-    }
+    if spool.health.recordSucceeds() { actions.append(.showSummary) }
     for entry in entries {
       if let receipt = entry.receipt {
         believe(receipt, of: entry.id, at: now)
@@ -199,10 +182,10 @@ extension UploadSchedule {
   public mutating func recordingFails(_ reason: String, at now: Moment) {
     // What nobody waits for is tried again without a word.
     let revisions = revisionsToRecord
-    guard files.counts.finishing > 0 || !revisions.isEmpty || recordFailure?.isLasting == true else {
-      return recordFailure = nil
+    guard files.counts.finishing > 0 || !revisions.isEmpty || spool.health.record?.isLasting == true else {
+      spool.health.recordSucceeds()
+      return
     }
-    if recordFailure == nil { timers.insert(.record, at: now.monotonic + Self.recordPatience) }
     let delivered = FileStatus.Failure(
       code: FileUpload.notRecordedCode,
       message:
@@ -213,10 +196,10 @@ extension UploadSchedule {
       message:
         "The file is not what was delivered before, and that cannot be recorded: \(reason). It is tried again every second, and the "
         + "file is delivered once it can be. Look after the spool's disk.", at: now)
-    recordFailure = RecordFailure(
-      failure: files.counts.finishing > 0 || revisions.isEmpty ? delivered : revised, ofRevision: revised,
-      since: recordFailure?.since ?? now.monotonic, isLasting: recordFailure?.isLasting ?? false)
-    if recordFailure?.isLasting == true { holdUnrecorded() }
+    let isFirst = spool.health.recordFails(
+      files.counts.finishing > 0 || revisions.isEmpty ? delivered : revised, ofRevision: revised, at: now.monotonic)
+    if isFirst { timers.insert(.record, at: now.monotonic + Self.recordPatience) }
+    if spool.health.record?.isLasting == true { holdUnrecorded() }
     actions.append(.showSummary)
   }
 
@@ -225,7 +208,7 @@ extension UploadSchedule {
 
   /// Nobody waits for these any more, and they are named; once they are recorded after all they are complete.
   mutating func holdUnrecorded() {
-    guard let recordFailure else { return }
+    guard let recordFailure = spool.health.record else { return }
     let delivered = files.counts.finishing > 0 ? files.values.filter { $0.phase == .finishing }.map(\.id) : []
     let held =
       delivered.map { (id: $0, failure: recordFailure.failure) }
@@ -260,15 +243,15 @@ extension UploadSchedule {
   /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
   private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment) {
     guard case .refused(let failure) = outcome else {
-      answeredAt = now.monotonic
-      return endpoints.succeeded(endpoint, at: now.monotonic)
+      destination.latestAnswer.came(at: now.monotonic)
+      return destination.endpoints.succeeded(endpoint, at: now.monotonic)
     }
     switch failure.kind.wordOfAddress {
     case .nothing: break
-    case .failed: endpoints.failed(endpoint, at: now.monotonic)
+    case .failed: destination.endpoints.failed(endpoint, at: now.monotonic)
     case .answered:
-      answeredAt = now.monotonic
-      endpoints.succeeded(endpoint, at: now.monotonic)
+      destination.latestAnswer.came(at: now.monotonic)
+      destination.endpoints.succeeded(endpoint, at: now.monotonic)
     }
   }
 

@@ -10,9 +10,9 @@ extension UploadSchedule {
   /// the buffer that this one needs.
   func nextPending(of file: FileUpload, _ transfer: ChunkTransfer) -> Int? {
     guard let first = transfer.nextPending(), !file.isWholeFile else { return transfer.nextPending() }
-    guard abilities.rows != .none else { return nextPending(lowest: first, of: file, transfer) }
-    var row = abilities.rows.row(of: first)
-    if abilities.rows == .one, file.growth != nil {
+    guard destination.abilities.rows != .none else { return nextPending(lowest: first, of: file, transfer) }
+    var row = destination.abilities.rows.row(of: first)
+    if destination.abilities.rows == .one, file.growth != nil {
       guard first > 0 else { return transfer.nextPending(in: row) }
       // What is before it may have been touched again, and is not sealed then.
       guard case .done = transfer.states[first - 1] else { return nil }
@@ -25,7 +25,7 @@ extension UploadSchedule {
     for _ in 0..<Self.rowsPassedMax where row.upperBound <= end {
       if let index = transfer.nextPending(in: row) { return index }
       guard row.upperBound < transfer.states.count else { return nil }
-      row = abilities.rows.row(of: row.upperBound)
+      row = destination.abilities.rows.row(of: row.upperBound)
     }
     return nil
   }
@@ -34,9 +34,11 @@ extension UploadSchedule {
   func nextToSend(of file: FileUpload, _ transfer: ChunkTransfer) -> Int? {
     // Two requests for one index must not overtake each other: an earlier content's may still be under way.
     let busy = file.session?.chunksInFlight ?? []
-    guard !file.isWholeFile, abilities.rows != .none else { return transfer.readIndices.first { !busy.contains($0) } }
+    guard !file.isWholeFile, destination.abilities.rows != .none else {
+      return transfer.readIndices.first { !busy.contains($0) }
+    }
     return transfer.readIndices.first { index in
-      let row = abilities.rows.row(of: index)
+      let row = destination.abilities.rows.row(of: index)
       guard !busy.contains(where: row.contains) else { return false }
       guard index > row.lowerBound else { return true }
       guard case .done = transfer.states[index - 1] else { return false }
@@ -47,10 +49,10 @@ extension UploadSchedule {
   /// The place of a chunk that is about to be sent. With the first one of a row everything is forgotten that was acknowledged
   /// of an earlier one, also what was still under way when that was given up.
   func takePlace(of index: Int, in file: FileUpload) -> ChunkPlace {
-    guard let transfer = file.transfer, let session = file.session, abilities.rows != .none else {
+    guard let transfer = file.transfer, let session = file.session, destination.abilities.rows != .none else {
       return ChunkPlace()
     }
-    let row = abilities.rows.row(of: index)
+    let row = destination.abilities.rows.row(of: index)
     let chunkBytes = UInt64(transfer.plan.chunkBytes)
     let chunks = row.clamped(to: 0..<transfer.plan.count)
     let end = min(UInt64(chunks.upperBound) * chunkBytes, transfer.plan.sizeBytes)
@@ -58,7 +60,7 @@ extension UploadSchedule {
     var place = ChunkPlace(rowOffset: UInt64(index - row.lowerBound) * chunkBytes, rowBytes: end - start)
     if index > row.lowerBound {
       place.after = session.held.token(of: index - 1)
-    } else if abilities.rows == .growing {
+    } else if destination.abilities.rows == .growing {
       forget(row, in: session, transfer)
     }
     return place
@@ -67,12 +69,12 @@ extension UploadSchedule {
   /// A chunk was read that has other bytes than those that its row holds, there or further on: the row begins anew. True when
   /// the chunk has to wait for those before it, and the read is given up.
   mutating func beginsRowAnew(_ id: FileID, with index: Int, read: ReadID, at now: Moment) -> Bool {
-    guard abilities.rows != .none, var file = files[id], !file.isWholeFile, let transfer = file.transfer,
+    guard destination.abilities.rows != .none, var file = files[id], !file.isWholeFile, let transfer = file.transfer,
       let session = file.session
     else { return false }
-    let row = abilities.rows.row(of: index)
+    let row = destination.abilities.rows.row(of: index)
     guard session.held.hasAcknowledged(from: index, in: row) else { return false }
-    guard abilities.rows == .one else {
+    guard destination.abilities.rows == .one else {
       forget(row, in: session, transfer)
       guard index > row.lowerBound else { return false }
       transfer.set(.pending, at: index)
@@ -101,8 +103,8 @@ extension UploadSchedule {
 
   /// What was acknowledged of a chunk's row is not there any more.
   func forgetRow(of index: Int, in file: FileUpload, _ transfer: ChunkTransfer) {
-    guard abilities.rows == .growing, let session = file.session else { return }
-    forget(abilities.rows.row(of: index), in: session, transfer)
+    guard destination.abilities.rows == .growing, let session = file.session else { return }
+    forget(destination.abilities.rows.row(of: index), in: session, transfer)
   }
 
   private func forget(_ row: Range<Int>, in session: UploadSession, _ transfer: ChunkTransfer) {
@@ -114,8 +116,8 @@ extension UploadSchedule {
 
   /// What was read behind a chunk of its row that is to be sent again gives its buffer back.
   mutating func releaseReads(of transfer: ChunkTransfer, behind index: Int) {
-    guard abilities.rows == .growing else { return }
-    let row = abilities.rows.row(of: index)
+    guard destination.abilities.rows == .growing else { return }
+    let row = destination.abilities.rows.row(of: index)
     for other in transfer.readIndices where other > index && row.contains(other) {
       guard case .read(let read, _) = transfer.states[other] else { continue }
       transfer.set(.pending, at: other)
@@ -125,9 +127,9 @@ extension UploadSchedule {
 
   /// The server has said what it can do.
   mutating func learn(_ abilities: DestinationAbilities, at now: Moment) {
-    guard abilities != self.abilities else { return }
-    let freesNames = self.abilities.bindsNameAtOpening && !abilities.bindsNameAtOpening
-    self.abilities = abilities
+    guard abilities != destination.abilities else { return }
+    let freesNames = destination.abilities.bindsNameAtOpening && !abilities.bindsNameAtOpening
+    destination.abilities = abilities
     if freesNames {
       for file in Array(files.values) where file.session?.boundPath != nil { files[file.id]?.session?.boundPath = nil }
     }

@@ -5,31 +5,10 @@ import OrderedCollections
 /// Several chunks of one session in one request (spec B): chunks are short, so that what a broken connection takes with it is little,
 /// and requests are as long as the line wants.
 extension UploadSchedule {
-  /// Whether the destination takes such requests.
-  enum Runs: Hashable, Sendable {
-    /// It has not said anything yet.
-    case unknown
-    case none
-    /// Of so many plain bytes at most.
-    case upTo(Int)
-  }
-
   /// The most chunks of one request; a server may take so many (docs/protocol.md).
   private static let runChunksMax = 128
-  /// After a run that failed as a whole chunks go one by one for so long, and twice as long after each further one.
-  private static let runRestMin: Duration = .seconds(30)
-  private static let runRestMax: Duration = .seconds(3600)
   /// Of a longer file the list of what the server holds costs more than what a broken run may have brought there.
   private static let askedChunksMax = 20_000
-
-  /// What an answer says of them. A server that says what else it takes, and nothing of runs, knows none.
-  mutating func learnRuns(_ offers: DestinationOffers) {
-    if let bytes = offers.runBytesMax {
-      runs = bytes > 0 ? .upTo(bytes) : .none
-    } else if offers.encodings != nil || offers.filesPerRequest != nil {
-      runs = .none
-    }
-  }
 
   // MARK: - The line
 
@@ -40,12 +19,12 @@ extension UploadSchedule {
 
   /// So many of the requests under way have nothing to send, and wait for their answers: others go out beside them.
   func requestsAwaited(at now: Moment) -> Int {
-    limits.followsLine && abilities.takesRuns ? link.requestsAwaited(at: now.monotonic) : 0
+    limits.followsLine && destination.abilities.takesRuns ? link.requestsAwaited(at: now.monotonic) : 0
   }
 
   /// What the line carries in two seconds: a file of so many bytes goes in one request, of which a break takes all.
   var lineBytes: Int {
-    guard limits.followsLine, abilities.takesRuns, runs != .none else { return .max }
+    guard limits.followsLine, destination.abilities.takesRuns, destination.forms.runs != .none else { return .max }
     return link.twoSecondsBytes ?? UploadConstants.runChunkBytesMax
   }
 
@@ -72,8 +51,9 @@ extension UploadSchedule {
 
   /// The chunks that go out together with this one of the same file.
   func run(from first: Int, of file: FileUpload, at now: Moment) -> [Int] {
-    guard abilities.takesRuns, case .upTo(let most) = runs, gate.isOpen, !file.progress.setbacks.areRepeated,
-      runFailures.restsUntil.map({ $0 <= now.monotonic }) ?? true,
+    guard destination.abilities.takesRuns, case .upTo(let most) = destination.forms.runs, destination.gate.isOpen,
+      !file.progress.setbacks.areRepeated,
+      destination.forms.mayFormRuns(at: now.monotonic),
       let transfer = file.transfer, transfer.retries[first] == nil
     else { return [first] }
     let bytesMax = min(most, runBytes(of: file, transfer, at: now))
@@ -97,7 +77,7 @@ extension UploadSchedule {
   private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: Moment) -> Int {
     let streams = max(1, min(link.streams, pipeline.parallelism))
     let chunkBytes = transfer.plan.chunkBytes
-    var bytes = min(limits.bufferBytes, link.tier.chunkBytes, requestBytesMax ?? .max)
+    var bytes = min(limits.bufferBytes, link.tier.chunkBytes, destination.sizes.requestBytesMax)
     if limits.followsLine {
       bytes = min(bytes, link.requestBytes(ofEachOf: streams, chunkBytes: chunkBytes, at: now.monotonic))
     }
@@ -117,7 +97,7 @@ extension UploadSchedule {
       return runRefused(id, request, chunks, session, failure, sentAt: sentAt, at: now)
     }
     if chunks.count > 1, case .each(let outcomes) = outcome, outcomes.contains(where: \.isChunkStored) {
-      runFailures = RunFailures()
+      destination.forms.runSucceeded()
     }
     for (position, chunk) in chunks.enumerated() {
       chunkEnded(
@@ -127,27 +107,6 @@ extension UploadSchedule {
     if chunks.indices.contains(where: { outcome.ofMember($0, of: chunks.count).isChunkStored }) {
       countSent(of: id, at: now)
     }
-  }
-
-  /// Runs that failed as a whole, in a row: something on the way may take single chunks alone.
-  struct RunFailures: Hashable, Sendable {
-    var count = 0
-    var latest: MonotonicTime?
-    var restsUntil: MonotonicTime?
-  }
-
-  /// A run has failed as a whole that was sent after the latest such failure: runs that fail together are one. A connection may break
-  /// once; what the server, or something before it, says of the request counts the first time.
-  private mutating func noteRunFailure(_ kind: StepFailure.Kind, sentAt: MonotonicTime, at now: Moment) {
-    guard kind.refusesBundle || kind.leavesOpenWhatBecameOfIt, runFailures.latest.map({ sentAt > $0 }) ?? true else {
-      return
-    }
-    runFailures.latest = now.monotonic
-    runFailures.count += 1
-    let rests = kind.refusesBundle ? runFailures.count : runFailures.count - 1
-    guard rests > 0 else { return }
-    let rest = min(Self.runRestMax, Self.runRestMin * (1 << min(rests - 1, 8)))
-    runFailures.restsUntil = now.monotonic + rest
   }
 
   /// A request with several chunks was refused as a whole, or has broken off: what arrived of it whole, the server may have kept.
@@ -161,7 +120,7 @@ extension UploadSchedule {
       learnRequestLength(from: shown, byteCount: chunks.reduce(0) { $0 + (plan?.byteCount(of: $1.index) ?? 0) })
       return giveBack(chunks, of: id, request, session)
     }
-    noteRunFailure(failure.kind, sentAt: sentAt, at: now)
+    destination.forms.runFailed(failure.kind, sentAt: sentAt, at: now.monotonic)
     // It may be said of the request and not of the chunks, which a single one of them shows. An older receiver knows no such request, and
     // says the same as of a session that is gone.
     if failure.kind.refusesBundle, failure.kind != .conflict, failure.kind != .sessionDamaged {

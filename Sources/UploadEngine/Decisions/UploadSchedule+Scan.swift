@@ -16,44 +16,42 @@ extension UploadSchedule {
   }
 
   mutating func scanFailing(_ path: RelativePath, _ failure: FileStatus.Failure, at now: Moment) {
-    if scanFailure == nil { timers.insert(.scan, at: now.monotonic + Self.scanPatience) }
-    if scanFailure?.failure.message != failure.message { actions.append(.report(.scanFailing(path, failure))) }
+    let (isFirst, isNews) = spool.health.scanFails(at: path, failure)
+    if isFirst { timers.insert(.scan, at: now.monotonic + Self.scanPatience) }
+    if isNews { actions.append(.report(.scanFailing(path, failure))) }
     actions.append(.showSummary)
-    scanFailure = ScanFailure(path: path, failure: failure, isLasting: scanFailure?.isLasting ?? false)
   }
 
   /// Calls and the drain wait for what the disk cannot say no longer than that.
   private static let scanPatience: Duration = .seconds(10)
 
   mutating func scanEnded(at now: Moment) {
-    isScanned = true
+    spool.isScanned = true
     endUnmet()
-    scanFailure = nil
-    goneUnfound = []
+    spool.health.scanEnded()
+    catalog.recovery.searchEnded()
     actions.append(.showSummary)
-    if let count = foundForgotten.take(), count > 0 {
+    if let count = catalog.recovery.takeUnknownCount(), count > 0 {
       actions.append(.report(.forgotten(count, compared: files.values.count { $0.progress.delivered != nil })))
     }
     if files.counts.unproven > 0 { actions.append(.report(.unproven(files.counts.unproven))) }
-    var kept: LookupTable<FileID, CatalogEntry> = [:]
-    // In an order, so that a run can be played again.
-    let missed = inherited.sorted().filter { files[$0.key] == nil && unloaded[$0.key] == nil }.map(\.value)
+    let missed = catalog.recovery.entries { files[$0] == nil && memory.unloaded[$0] == nil }
     endMissed(missed)
-    for entry in missed where isPutOff(entry) { kept[entry.id] = entry }
-    for (id, _) in inheritedRecords.sorted() {
+    let putOff = missed.filter(isPutOff)
+    let putOffFiles = LookupSet(putOff.map(\.id))
+    for id in catalog.recovery.filesWithRecords {
       // Without the file, or what the catalog knew of it, the server may hold what is nowhere else.
-      guard files[id] != nil || inherited[id] != nil && kept[id] == nil else { continue }
+      guard files[id] != nil || catalog.recovery.entry(of: id) != nil && !putOffFiles.contains(id) else { continue }
       endRecord(of: id, at: now)
     }
     // Of one that memory does not hold an event may be about to come.
-    for (id, entry) in inherited.sorted() where unloaded[id] != nil { kept[id] = entry }
-    inherited = kept
+    catalog.recovery.keepEntries(putOff + catalog.recovery.entries { memory.unloaded[$0] != nil })
     endInherited(at: now)
   }
 
   /// Nothing goes on with what an earlier run has recorded of an upload.
   mutating func endRecord(of id: FileID, at now: Moment) {
-    guard let record = inheritedRecords.removeValue(forKey: id), files[id]?.session?.id != record.sessionID
+    guard let record = catalog.recovery.takeRecord(of: id), files[id]?.session?.id != record.sessionID
     else { return }
     // Of a file that is gone: nothing else ends it. That of a delivered one is published.
     if files[id]?.receipt == nil {
@@ -97,7 +95,7 @@ extension UploadSchedule {
   /// who moved the rest away may put it back, or its disk is not mounted.
   private func mayHavePartsElsewhere(_ entry: CatalogEntry) -> Bool {
     if entry.pointer != nil { return true }
-    guard let record = inheritedRecords[entry.id], !record.acknowledged.isEmpty else { return false }
+    guard let record = catalog.recovery.record(of: entry.id), !record.acknowledged.isEmpty else { return false }
     return entry.failureCode == FileUpload.partsAtServerCode || limits.rules.haveReleases
   }
 

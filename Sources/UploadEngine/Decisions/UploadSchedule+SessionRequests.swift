@@ -28,7 +28,7 @@ extension UploadSchedule {
     let sizeBytes = file.snapshot.sizeBytes
     guard file.isOpen else { return newChunkBytes(forFileOf: sizeBytes) }
     let usual = newChunkBytes(forFileOf: nil)
-    guard !abilities.takes(chunksOf: usual, forFileOf: sizeBytes) else { return usual }
+    guard !destination.abilities.takes(chunksOf: usual, forFileOf: sizeBytes) else { return usual }
     return newChunkBytes(forFileOf: max(sizeBytes, sizeToCome(of: sizeBytes)))
   }
 
@@ -41,9 +41,10 @@ extension UploadSchedule {
   /// takes no such ones.
   private func chunkBytesToCopy(for file: FileUpload) -> Int? {
     let (bytes, sizeBytes) = (file.deliveredChunkBytes, file.snapshot.sizeBytes)
-    guard abilities.copiesChunks, bytes >= abilities.chunkBytesMin, takesBase(file),
-      bytes <= min(limits.bufferBytes, requestBytesMax ?? .max),
-      abilities.takes(chunksOf: bytes, forFileOf: file.isOpen ? max(sizeBytes, sizeToCome(of: sizeBytes)) : sizeBytes)
+    guard destination.abilities.copiesChunks, bytes >= destination.abilities.chunkBytesMin, takesBase(file),
+      bytes <= min(limits.bufferBytes, destination.sizes.requestBytesMax),
+      destination.abilities.takes(
+        chunksOf: bytes, forFileOf: file.isOpen ? max(sizeBytes, sizeToCome(of: sizeBytes)) : sizeBytes)
     else { return nil }
     return bytes
   }
@@ -55,7 +56,7 @@ extension UploadSchedule {
 
   private func wantedChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
     guard limits.adaptsChunkBytes else { return limits.chunkBytes }
-    if abilities.takesRuns, runs != .none { return runChunkBytes(forFileOf: sizeBytes) }
+    if destination.abilities.takesRuns, destination.forms.runs != .none { return runChunkBytes(forFileOf: sizeBytes) }
     return link.tier.chunkBytes(
       forFileOf: sizeBytes, streams: min(pipeline.parallelism, link.streams), bufferBytes: limits.bufferBytes)
   }
@@ -67,7 +68,7 @@ extension UploadSchedule {
     file.session = nil
     guard let identity = session.identity else { return }
     discard(identity, of: session.owner, at: now)
-    if abilities.rows == .growing {
+    if destination.abilities.rows == .growing {
       for token in session.held.distinctTokens {
         discard(SessionIdentity(id: token, nonce: []), of: session.owner, at: now)
       }
@@ -110,7 +111,7 @@ extension UploadSchedule {
   mutating func openSession(_ file: inout FileUpload, at now: Moment) {
     guard var session = file.session else { return }
     let path = openingPath(of: file) ?? file.path
-    if abilities.bindsNameAtOpening { session.boundPath = path }
+    if destination.abilities.bindsNameAtOpening { session.boundPath = path }
     var opening = SessionOpening(
       fileID: file.id, revision: session.epoch, nonce: session.nonce, path: path,
       sizeBytes: isLengthOpen(file) || isSparse(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
@@ -131,7 +132,7 @@ extension UploadSchedule {
   /// Whether its session is to leave open how long it is. An upload to which chunks are appended is published by the last byte of
   /// the length that was declared for it, so none is declared of a file that is held back.
   private func isLengthOpen(_ file: FileUpload) -> Bool {
-    file.isOpen || abilities.rows == .one && file.phase == .held
+    file.isOpen || destination.abilities.rows == .one && file.phase == .held
   }
 
   mutating func querySession(_ file: inout FileUpload, at now: Moment) {
@@ -186,7 +187,7 @@ extension UploadSchedule {
     file.progress.committedEpoch = epoch
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: epoch, nonce: file.session?.nonce ?? [],
-      isOnce: abilities.publishesOnce == .everything)
+      isOnce: destination.abilities.publishesOnce == .everything)
     timers.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     return true
   }
@@ -216,7 +217,7 @@ extension UploadSchedule {
 
   /// Empty where the destination does not ask for them; nil while one of them has no token.
   private func committedChunks(of session: UploadSession, _ transfer: ChunkTransfer) -> [CommittedChunk]? {
-    guard abilities.commitListsChunks else { return [] }
+    guard destination.abilities.commitListsChunks else { return [] }
     var chunks: [CommittedChunk] = []
     chunks.reserveCapacity(transfer.states.count)
     for (index, state) in transfer.states.enumerated() {
@@ -228,7 +229,7 @@ extension UploadSchedule {
 
   private func mayCommit(_ transfer: ChunkTransfer) -> Bool {
     if transfer.isDone { return true }
-    return abilities.commitWaitsForChunks && !transfer.commitsOnlyWhenDone && transfer.isOnItsWay
+    return destination.abilities.commitWaitsForChunks && !transfer.commitsOnlyWhenDone && transfer.isOnItsWay
   }
 }
 

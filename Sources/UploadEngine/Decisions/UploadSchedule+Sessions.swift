@@ -31,7 +31,7 @@ extension UploadSchedule {
     session.id = sessionID
     chunkBytesMax = max(chunkBytesMax, chunkBytes)
     // What the server can do has only been learned by this answer, perhaps.
-    if !abilities.bindsNameAtOpening { session.boundPath = nil }
+    if !destination.abilities.bindsNameAtOpening { session.boundPath = nil }
     session.openedAtSeconds = now.wallMilliseconds / 1000
     session.expiresAtSeconds = expiresAt
     if chunkBytes != session.chunkBytes {
@@ -78,7 +78,7 @@ extension UploadSchedule {
       restartSession(id, by: FileStatus.Failure(code: "unexpected-answer", message: message, at: now), at: now)
     case .held(var digests, _, let expiresAt, _, let tokens, _):
       // What the server has acknowledged meanwhile need not be in its list. Where tokens name what it holds, chunks come one by one.
-      if abilities.takesRuns {
+      if destination.abilities.takesRuns {
         for chunk in file.session?.acknowledgedSinceAsked ?? [] { digests[chunk.index] = chunk.digest.sha256 }
       }
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
@@ -165,7 +165,7 @@ extension UploadSchedule {
   /// The name that a session of a file is opened with: the next one to publish, or what a temporary name will probably
   /// become. Nil when that cannot be told.
   func openingPath(of file: FileUpload) -> RelativePath? {
-    guard abilities.bindsNameAtOpening else { return file.path }
+    guard destination.abilities.bindsNameAtOpening else { return file.path }
     if let path = file.nextPath(limits) { return path }
     for path in file.snapshot.names {
       if let name = limits.temporaryNames.finalName(of: path.lastComponent) { return path.parent.appending(name) }

@@ -3,54 +3,19 @@ import Lookup
 
 /// Small files that travel together are compressed together (spec C7): what they have in common, their heads first of all, is sent once.
 extension UploadSchedule {
-  /// Whether that is tried.
-  struct SharedFrames: Hashable, Sendable {
-    /// After tries that gained nothing, so many requests go without one at most.
-    private static let restMax = 64
-
-    /// The receiver decodes them.
-    var isOffered = false
-    private var rest = 0
-    private var requestsLeft = 0
-
-    /// The next request is a try.
-    var isDue: Bool { requestsLeft == 0 }
-
-    /// Whether the request that goes out now is a try.
-    mutating func isTried() -> Bool {
-      guard !isDue else { return true }
-      requestsLeft -= 1
-      return false
-    }
-
-    /// What came of one.
-    mutating func tried(_ frame: SharedFrame) {
-      rest = frame.isShorter ? 0 : min(max(1, 2 * rest), Self.restMax)
-      requestsLeft = rest
-    }
-  }
-
-  /// What an answer says of them. A server that says what else it takes, and nothing of these, knows none.
-  mutating func learnSharedFrames(_ offers: DestinationOffers) {
-    if let isOffered = offers.takesSharedFrames {
-      sharedFrames.isOffered = isOffered
-    } else if offers.encodings != nil || offers.filesPerRequest != nil {
-      sharedFrames.isOffered = false
-    }
-  }
-
   /// The files of a request are compressed together.
   mutating func shareFrame(_ turns: [WholeFileTurn], at now: Moment) -> Bool {
     guard turns.count > 1 else { return false }
     let mayAll = turns.allSatisfy { turn in files.entry(turn.id).map { mayShareFrame($0.file, at: now) } ?? false }
-    return mayAll && sharedFrames.isTried()
+    return mayAll && destination.forms.sharedFrames.isTried()
   }
 
   /// A file is read as it is, because it will be compressed with others: there are some, and the next request is a try.
   func waitsForSharedFrame(_ file: FileUpload, byteCount: Int, at now: Moment) -> Bool {
-    let hasCompany = buffers.smallInUse > 0 || requests.smallCount > 0
-    return byteCount <= UploadConstants.sharedFrameFileBytes && filesPerRequest > 1 && hasCompany && !file.goesAlone
-      && sharedFrames.isDue && mayShareFrame(file, at: now)
+    let hasCompany = memory.buffers.smallInUse > 0 || requests.smallCount > 0
+    return byteCount <= UploadConstants.sharedFrameFileBytes && destination.sizes.filesPerRequest > 1 && hasCompany
+      && !file.goesAlone
+      && destination.forms.sharedFrames.isDue && mayShareFrame(file, at: now)
   }
 
   /// Those of a request without a frame that go as they are. The others come back when they have been read once more.
@@ -63,7 +28,7 @@ extension UploadSchedule {
   /// A file was read as it is for a frame, and there is none: it is read once more, to be compressed for itself. A trial is not held up
   /// for that. False when it goes as it is.
   private mutating func readForItself(_ turn: WholeFileTurn, at now: Moment) -> Bool {
-    guard gate.isOpen, !memory.readsPlainly, let read = turn.read, buffers.isForFrame(read),
+    guard destination.gate.isOpen, !memory.budget.readsPlainly, let read = turn.read, memory.buffers.isForFrame(read),
       let entry = files.entry(turn.id), let transfer = entry.file.transfer,
       transfer.plan.byteCount(of: 0) >= ChunkCompressor.chunkBytesMin, compression(of: entry.file, at: now).isPossible
     else { return false }
@@ -74,7 +39,9 @@ extension UploadSchedule {
   }
 
   private func mayShareFrame(_ file: FileUpload, at now: Moment) -> Bool {
-    guard sharedFrames.isOffered, abilities.takesSharedFrames, !memory.readsPlainly, isSmall(file) else { return false }
+    guard destination.forms.sharedFrames.isOffered, destination.abilities.takesSharedFrames,
+      !memory.budget.readsPlainly, isSmall(file)
+    else { return false }
     let line = link.lineBytesPerSecond(at: now.monotonic) ?? lineOfShortRequests(at: now)
     return compression(of: file, lineBytesPerSecond: line).zstd
   }

@@ -6,14 +6,15 @@ extension UploadSchedule {
   private static let tooLargeCode = StepFailure.Kind.tooLarge(limitBytes: nil).code
 
   /// The largest file that the destination takes; nil when it does not say.
-  var fileBytesMax: UInt64? { [abilities.fileBytesMax, statedFileBytesMax].compactMap { $0 }.min() }
+  var fileBytesMax: UInt64? {
+    [destination.abilities.fileBytesMax, destination.sizes.fileBytesMax].compactMap { $0 }.min()
+  }
 
   /// What the destination says that it takes; the latest word counts. What was too large and is not any more is delivered.
   public mutating func learn(
     _ stated: DestinationLimits, _ offers: DestinationOffers = DestinationOffers(), at now: Moment
   ) {
-    statedFileBytesMax = stated.fileBytesMax
-    if let bytes = stated.wholeFileBytesMax { wholeFileBytesTaken = min(wholeFileBytesTaken ?? .max, bytes) }
+    destination.sizes.learn(stated)
     learn(offers, at: now)
     for id in openFiles.open { noteSize(of: id, at: now) }
     for id in Array(files.failed) {
@@ -26,8 +27,7 @@ extension UploadSchedule {
   /// A person says that there is more room now: the destination is asked, and decides until it has answered.
   mutating func forgetLimits(for file: FileUpload, at now: Moment) {
     guard file.lastFailure?.code == Self.tooLargeCode else { return }
-    statedFileBytesMax = nil
-    limitsAskedAt = nil
+    destination.sizes.forgetFileBytesMax()
     askForLimits(at: now)
   }
 
@@ -91,8 +91,7 @@ extension UploadSchedule {
   /// Asks what the destination takes: at the start, and when a file is opened, but not at each of a burst.
   public mutating func askForLimits(at now: Moment) {
     let rest: Duration = totals.outgrownFiles > 0 ? .seconds(1) : UploadConstants.keepAliveInterval
-    guard limits.asksForLimits, limitsAskedAt.map({ now.monotonic - $0 >= rest }) ?? true else { return }
-    limitsAskedAt = now.monotonic
+    guard limits.asksForLimits, destination.sizes.ask(after: rest, at: now.monotonic) else { return }
     actions.append(.askForLimits(makeRequestID()))
   }
 }

@@ -23,13 +23,13 @@ extension UploadSchedule {
 
   /// Small buffers that may be in use now: when memory is short, as many fewer as of the large ones.
   var smallBuffers: Int {
-    max(2, limits.smallBuffers * memory.chunksInFlight / MemoryBudget.full.chunksInFlight)
+    max(2, limits.smallBuffers * memory.budget.chunksInFlight / MemoryBudget.full.chunksInFlight)
   }
 
   /// Reads those that wait, as far as there are buffers. One that somebody has opened again is passed over: it comes back
   /// when it has settled.
   mutating func readSmallFiles(at now: Moment) {
-    while buffers.smallInUse < smallBuffers, let id = queues.small.popFirst() {
+    while memory.buffers.smallInUse < smallBuffers, let id = queues.small.popFirst() {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen else { continue }
       let transfer = file.transfer ?? FileUpload.wholeTransfer(of: file.snapshot.sizeBytes)
       guard transfer.states.isEmpty || transfer.nextPending() != nil else { continue }
@@ -44,11 +44,11 @@ extension UploadSchedule {
   /// Sends those whose bytes are there.
   mutating func sendSmallFiles(at now: Moment) {
     queues.small.beginGathering(at: now.monotonic)
-    if !gate.isOpen, maySend(at: now) { orderForATrial() }
+    if !destination.gate.isOpen, maySend(at: now) { orderForATrial() }
     while !queues.small.ready.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
-      let taken = takeSmallFiles(countMax: gate.isOpen ? filesPerRequest : 1, at: now)
+      let taken = takeSmallFiles(countMax: destination.gate.isOpen ? destination.sizes.filesPerRequest : 1, at: now)
       // Those that are passed over for now have their turn right after that.
-      if !taken.isEmpty || !isProbingWithUntried { queues.small.gatherAnew(at: now.monotonic) }
+      if !taken.isEmpty || !destination.isProbingWithUntried { queues.small.gatherAnew(at: now.monotonic) }
       let sharesFrame = shareFrame(taken, at: now)
       let ready = sharesFrame ? taken : withoutThoseReadForThemselves(taken, at: now)
       guard !ready.isEmpty else { return }
@@ -69,10 +69,14 @@ extension UploadSchedule {
   /// there are, they leave most requests to larger files.
   private mutating func haveGathered(at now: Moment) -> Bool {
     let hasLargerOnes = !queues.medium.working.isEmpty || !queues.large.working.isEmpty
-    guard filesPerRequest > 1 else { return !hasLargerOnes || requests.smallCount < limits.parallelSmallRequests }
+    guard destination.sizes.filesPerRequest > 1 else {
+      return !hasLargerOnes || requests.smallCount < limits.parallelSmallRequests
+    }
     if requests.smallCount == 0 { return true }
     guard requests.smallCount < limits.parallelSmallRequests, let since = queues.small.readySince else { return false }
-    if queues.small.ready.count >= min(filesPerRequest, UploadConstants.bundleFilesWanted) { return true }
+    if queues.small.ready.count >= min(destination.sizes.filesPerRequest, UploadConstants.bundleFilesWanted) {
+      return true
+    }
     let due = since + UploadConstants.bundlePatience
     if due <= now.monotonic { return true }
     timers.start(.gathering, at: due)
@@ -87,7 +91,8 @@ extension UploadSchedule {
     var rest: [FileID] = []
     var byteCount: UInt64 = 0
     let bytesMax = UInt64(
-      min(UploadConstants.bundleBytesMax, link.tier.chunkBytes, requestBytesMax ?? .max, bundleBytes(at: now)))
+      min(UploadConstants.bundleBytesMax, link.tier.chunkBytes, destination.sizes.requestBytesMax, bundleBytes(at: now))
+    )
     var isFull = false
     for id in queues.small.ready {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), let transfer = file.transfer else {
@@ -165,7 +170,7 @@ extension UploadSchedule {
     let request = send(
       orders.count == 1 ? .wholeFile(first) : .bundle(orders), purpose: .wholeFiles(turns),
       byteCount: Int(clamping: byteCount), opensConnection: opensConnection, at: now)
-    let isOnce = abilities.publishesOnce != .nothing
+    let isOnce = destination.abilities.publishesOnce != .nothing
     for order in orders {
       files.update(order.file) { file in
         file.publishing = FileUpload.Publishing(
@@ -209,7 +214,7 @@ extension UploadSchedule {
   /// How a file has travelled, should it turn out to be delivered.
   private mutating func noteSaving(of turn: WholeFileTurn, _ read: ReadID, in frame: SharedFrame?) {
     guard let file = files.entry(turn.id)?.file else { return }
-    let saving = buffers.saving(of: read).joined(by: frame, ofBytes: Int(clamping: file.snapshot.sizeBytes))
+    let saving = memory.buffers.saving(of: read).joined(by: frame, ofBytes: Int(clamping: file.snapshot.sizeBytes))
     // An earlier try may have gone in another way.
     guard saving.bytes > 0 || file.progress.encoding != nil else { return }
     files.update(turn.id) {

@@ -55,15 +55,15 @@ extension UploadSchedule {
     let counts = files.counts
     let working = queues.working.compactMap { files.entry($0)?.file }.filter { $0.phase == .ready }
     let workingCount = working.count + counts.smallAtWork
-    let isPaused = gate.failure != nil
+    let isPaused = destination.gate.failure != nil
     summary.filesByState = [
       .writing: counts.writing, .held: counts.held, .ignored: counts.ignored, .interrupted: counts.interrupted,
-      .complete: counts.complete + unloaded.deliveredCount,
+      .complete: counts.complete + memory.unloaded.deliveredCount,
       .failed: counts.failed,
       .cancelled: counts.cancelled,
-      .queued: isPaused ? 0 : counts.ready - workingCount + unloaded.pendingCount,
+      .queued: isPaused ? 0 : counts.ready - workingCount + memory.unloaded.pendingCount,
       .uploading: (isPaused ? 0 : workingCount) + counts.finishing,
-      .waiting: counts.waiting + (isPaused ? counts.ready + unloaded.pendingCount : 0),
+      .waiting: counts.waiting + (isPaused ? counts.ready + memory.unloaded.pendingCount : 0),
     ]
     let leaving = filesBeingDiscarded()
     summary.undeliveredCount = files.failed.count - leaving.count
@@ -71,9 +71,10 @@ extension UploadSchedule {
     summary.failedPaths = failed.prefix(100).compactMap { files[$0]?.path }.sorted()
     let early = openFiles.early.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
     let acknowledged = (working.filter(\.isPending) + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
-    summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged) + unloaded.pendingBytes
-    summary.unloadedFiles = unloaded.count
-    summary.oldestPendingSequence = [files.oldestPendingSequence(), unloaded.oldestSequence()].compactMap { $0 }.min()
+    summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged) + memory.unloaded.pendingBytes
+    summary.unloadedFiles = memory.unloaded.count
+    summary.oldestPendingSequence = [files.oldestPendingSequence(), memory.unloaded.oldestSequence()].compactMap { $0 }
+      .min()
     summary.acknowledgedBytes = totals.acknowledgedBytes
     summary.sentBytes = sentBytes
     summary.retriedChunks = totals.retriedChunks
@@ -82,39 +83,43 @@ extension UploadSchedule {
     summary.filesRefusedByDisk = totals.filesRefusedByDisk
     summary.filesChangedInSpool = totals.filesChangedInSpool
     summary.unprovenCount = counts.unproven
-    summary.bytesPerSecond = rate.rate(at: now.monotonic)
+    summary.bytesPerSecond = totals.rate.rate(at: now.monotonic)
     summary.requestsInFlight = link.inFlight
-    summary.changeSequence = changeSequence
-    summary.isScanned = isScanned
-    if let scanFailure {
+    summary.changeSequence = files.changeSequence
+    summary.isScanned = spool.isScanned
+    if let scanFailure = spool.health.scan {
       summary.isScanGivenUp = scanFailure.isLasting
       summary.undeliveredCount += 1
       summary.failedPaths.insert(scanFailure.path == .root ? RelativePath(".") : scanFailure.path, at: 0)
     }
     summary.isDraining = isDraining
-    summary.lastFailure = scanFailure?.failure ?? recordFailure?.failure ?? gate.failure ?? credentialFailure
+    summary.lastFailure =
+      spool.health.scan?.failure ?? spool.health.record?.failure ?? destination.gate.failure
+      ?? destination.credentialTrial.failure
     summary.nextAttemptMilliseconds = gateReopens(at: now)
     if let waiting = files.firstWaiting() {
       summary.fileFailure = waiting.file.lastFailure
-      summary.fileAttemptMilliseconds = now.wallMilliseconds(at: max(waiting.until, gate.closedUntil ?? waiting.until))
+      summary.fileAttemptMilliseconds = now.wallMilliseconds(
+        at: max(waiting.until, destination.gate.closedUntil ?? waiting.until))
     }
-    summary.endpoints = (0..<endpoints.count).map { index in
+    summary.endpoints = (0..<destination.endpoints.count).map { index in
       let id = EndpointID(index)
-      return EndpointSummary(url: "", health: endpoints.health(of: id), isInUse: endpoints.current == id)
+      return EndpointSummary(
+        url: "", health: destination.endpoints.health(of: id), isInUse: destination.endpoints.current == id)
     }
     return summary
   }
 
   /// Nothing is left that will be delivered without help.
   public var isIdle: Bool {
-    (isScanned || scanFailure?.isLasting == true) && files.counts.pending == 0
-      && unloaded.pendingCount <= memoryFit.lasting.count
+    (spool.isScanned || spool.health.scan?.isLasting == true) && files.counts.pending == 0
+      && memory.unloaded.pendingCount <= memory.fit.lasting.count
   }
 
   /// What the catalog is to hold of a file; nil when it is to hold nothing.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
-    guard let file = files[id], file.phase != .removed, file.phase != .elsewhere else { return nil }
-    if var entry = unconfirmed[id] {
+    guard let file = files[id], !file.phase.isRemoved, file.phase != .elsewhere else { return nil }
+    if var entry = catalog.claims.unconfirmedEntry(of: id) {
       if entry.isDelivered {
         let isOfDisk = entry.failureCode == FileUpload.diskRemainsCode
         let known = isOfDisk ? FileUpload.diskRemainsCode : FileUpload.remainsCode
@@ -149,14 +154,14 @@ extension UploadSchedule {
   /// Only what this one has published may be the present content. What earlier ones have, an earlier content was, which a power cut may
   /// bring back together with the record of its session.
   private func sessionOfContent(of file: FileUpload) -> String {
-    guard contentsToChange[file.id] == nil, let session = file.session, session.belongs(toEpoch: file.snapshot.epoch)
+    guard !catalog.claims.isChanging(file.id), let session = file.session, session.belongs(toEpoch: file.snapshot.epoch)
     else { return "" }
     return session.id ?? ""
   }
 
   /// Why a copy of the spool must not take the content for whole, should the file say nothing.
   private func doubt(of file: FileUpload) -> Interruption? {
-    if file.isOpen || file.phase == .writing || contentsToChange[file.id] != nil { return .mountDied }
+    if file.isOpen || file.phase == .writing || catalog.claims.isChanging(file.id) { return .mountDied }
     // What is left here of a delivered file is no file, for the moment in which it is still there.
     if file.receipt != nil, file.lacksParts { return .unproven }
     if let interruption = file.snapshot.interruption { return interruption.isOfSpool ? .unproven : interruption }
@@ -196,11 +201,11 @@ extension UploadSchedule {
   /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.
   public func deliveryOutcome(of id: FileID) -> (epoch: UInt64, outcome: DeliveryOutcome)? {
     guard let file = files.entry(id)?.file else {
-      if let known = unloaded[id], known.isMet { return known.isPending ? nil : (.max, .delivered) }
+      if let known = memory.unloaded[id], known.isMet { return known.isPending ? nil : (.max, .delivered) }
       // The file is unknown and will not be delivered; where there are other destinations, it may have been for them.
-      if isScanned { return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered) }
+      if spool.isScanned { return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered) }
       // The search of the spool may still come to it.
-      return scanFailure?.isLasting == true || goneUnfound.contains(id) ? (.max, .failed) : nil
+      return spool.health.scan?.isLasting == true || catalog.recovery.wasRemovedUnfound(id) ? (.max, .failed) : nil
     }
     switch file.phase {
     case .ready where !file.isPending, .waiting where !file.isPending: return (file.snapshot.epoch, .failed)
@@ -209,7 +214,7 @@ extension UploadSchedule {
     case .complete: return (file.snapshot.epoch, .delivered)
     case .held, .ignored, .elsewhere: return (file.snapshot.epoch, .notToBeDelivered)
     case .interrupted, .failed, .cancelled: return (file.snapshot.epoch, .failed)
-    case .removed: return (.max, file.wasDelivered ? .delivered : .failed)
+    case .removed(let removal): return (.max, removal == .delivered ? .delivered : .failed)
     }
   }
 
@@ -286,8 +291,8 @@ extension UploadSchedule {
 
   /// Something is being delivered, so that space may become free within a moment.
   public var mayFreeSpace: Bool {
-    if mayRelease || memoryFit.isLoadingDelivered { return true }
-    guard gate.isOpen else { return false }
+    if mayRelease || memory.fit.isLoadingDelivered { return true }
+    guard destination.gate.isOpen else { return false }
     return files.counts.finishing > 0 || files.counts.smallAtWork > 0 || link.inFlight > 0 || !queues.working.isEmpty
   }
 
@@ -302,9 +307,9 @@ extension UploadSchedule {
     case .complete: return .complete
     case .failed: return .failed
     case .cancelled: return .cancelled
-    case .removed: return file.wasDelivered ? .complete : .cancelled
+    case .removed(let removal): return removal == .delivered ? .complete : .cancelled
     case .ready:
-      if gate.failure != nil { return .waiting }
+      if destination.gate.failure != nil { return .waiting }
       let isAtWork = file.isSmallAtWork || queues.isWorking(file.id)
       return isAtWork ? .uploading : .queued
     }
@@ -333,8 +338,9 @@ extension UploadSchedule {
         + "it as it is."
     case .cancelled:
       "The upload was cancelled; the file is kept in the spool. `uploadfs-mount retry` delivers it after all."
-    case .removed where file.wasDiscarded: "Its writer did not finish it, and a rule removes such files."
-    case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
+    case .removed(.byRule): "Its writer did not finish it, and a rule removes such files."
+    case .removed(.delivered): nil
+    case .removed(.undelivered): "The file was removed before it was delivered."
     case .ready where file.progress.delivered != nil: "It is compared with what was delivered."
     case .waiting where file.isInSuccession:
       "It was published a moment ago and has changed since; what follows at once goes with this."
@@ -348,12 +354,12 @@ extension UploadSchedule {
   /// Nothing has come from the destination since it was asked, and nothing more could be sent: it may hang, or the line be gone. That is
   /// a failure later only, because it may as well be slow.
   private func silence(about file: FileUpload, at now: Moment) -> String? {
-    guard file.phase == .ready, gate.failure == nil, file.lastFailure == nil else { return nil }
+    guard file.phase == .ready, destination.gate.failure == nil, file.lastFailure == nil else { return nil }
     let moves = requests.compactMap { id, underway in
       underway.purpose.concerns(file.id) ? watchdog.movedAt(id) ?? underway.sentAt : nil
     }
     guard let latest = moves.max() else { return nil }
-    let silence = now.monotonic - max(latest, answeredAt ?? latest)
+    let silence = now.monotonic - max(latest, destination.latestAnswer.answeredAt ?? latest)
     guard silence >= Self.silenceToMention else { return nil }
     let seconds = Readable.seconds(Double(silence.components.seconds))
     return "The server has not answered for \(seconds), and takes nothing more; it may hang, or be out of reach."
@@ -376,7 +382,8 @@ extension UploadSchedule {
     status.savedBytes = isDelivered ? file.progress.savedBytes : savedBytes(of: file)
     status.encoding = file.progress.encoding
     status.bytesPerSecond = isDelivered ? 0 : file.progress.rate.rate(at: now.monotonic)
-    if !isDelivered, !file.isOpen, size >= status.sentBytes, let rate = file.progress.rate.steadyRate(at: now.monotonic)
+    if !isDelivered, !file.isOpen, size >= status.sentBytes,
+      let rate = file.progress.rate.steadyRate(at: now.monotonic)
     {
       status.etaSeconds = Double(size - status.sentBytes) / rate
     }
@@ -395,17 +402,17 @@ extension UploadSchedule {
     status.lastFailure = file.lastFailure
     switch file.phase {
     case .waiting(let until):
-      status.nextAttemptMilliseconds = now.wallMilliseconds(at: max(until, gate.closedUntil ?? until))
-    case .ready where gate.failure != nil:
-      status.lastFailure = gate.failure
-      status.attempts = max(file.attempts, gate.attempts)
+      status.nextAttemptMilliseconds = now.wallMilliseconds(at: max(until, destination.gate.closedUntil ?? until))
+    case .ready where destination.gate.failure != nil:
+      status.lastFailure = destination.gate.failure
+      status.attempts = max(file.attempts, destination.gate.attempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
     case .writing, .held, .ignored, .elsewhere, .interrupted, .ready, .finishing, .complete, .failed, .cancelled,
       .removed:
       break
     }
-    if file.phase == .finishing { status.lastFailure = recordFailure?.failure ?? status.lastFailure }
-    if isRevisionToRecord(file) { status.lastFailure = recordFailure?.ofRevision ?? status.lastFailure }
+    if file.phase == .finishing { status.lastFailure = spool.health.record?.failure ?? status.lastFailure }
+    if isRevisionToRecord(file) { status.lastFailure = spool.health.record?.ofRevision ?? status.lastFailure }
     status.lastFailure = file.writeFailure ?? status.lastFailure
     // Whatever else keeps it waiting is less.
     if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }
@@ -413,7 +420,7 @@ extension UploadSchedule {
 
   /// When the destination is tried again; now, while the one probe is under way.
   private func gateReopens(at now: Moment) -> Int64? {
-    switch gate.state {
+    switch destination.gate.state {
     case .open: nil
     case .closed(let until): now.wallMilliseconds(at: until)
     case .probing: now.wallMilliseconds

@@ -18,7 +18,8 @@ extension UploadSchedule {
 
   /// Ends the requests that hang, after a look at how far all are.
   mutating func endStragglers(at now: Moment) {
-    guard gate.isOpen, let bytesPerSecond = link.expectedBytesPerSecond(at: now.monotonic), bytesPerSecond > 0,
+    guard destination.gate.isOpen, let bytesPerSecond = link.expectedBytesPerSecond(at: now.monotonic),
+      bytesPerSecond > 0,
       link.inFlight < min(link.streams, pipeline.parallelism)
     else { return }
     for (request, underway) in requests {
@@ -39,7 +40,7 @@ extension UploadSchedule {
 
   /// Everything of it is at the server or on its way there. Chunks that follow each other have one connection.
   private func isAtItsEnd(_ file: FileUpload) -> Bool {
-    guard file.phase == .ready, abilities.rows == .none else { return false }
+    guard file.phase == .ready, destination.abilities.rows == .none else { return false }
     return file.transfer?.isOnItsWay ?? false
   }
 

@@ -118,7 +118,7 @@ extension UploadSchedule {
         reconnect(id)
       }
       link.connectionsLost()
-      warmConnections.forgetCount()
+      destination.warmConnections.forgetCount()
     }
   }
 

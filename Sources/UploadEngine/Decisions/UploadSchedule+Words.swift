@@ -23,7 +23,7 @@ extension UploadSchedule {
     switch file.phase {
     case .failed where file.isUnrecorded: return .doesNotApply
     // Nothing of it is sent, and it has to be known for what it is.
-    case _ where unconfirmed[id]?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
+    case _ where catalog.claims.unconfirmedEntry(of: id)?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
     case .interrupted where deliveryOfRemains(file) != nil: return .doesNotApply
     case .ready where file.progress.delivered != nil: return .doesNotApply
     case .writing, .held, .interrupted, .ready, .waiting, .failed: break
@@ -33,7 +33,7 @@ extension UploadSchedule {
     case .removed: return .unknownFile
     }
     giveUp(&file, keepsParts: true, at: now)
-    unconfirmed[id] = nil
+    catalog.claims.forgetUnconfirmed(id)
     file.enter(.cancelled)
     let message =
       "The upload was cancelled. The file is kept in the spool; `uploadfs-mount retry` delivers it after all."
@@ -56,7 +56,8 @@ extension UploadSchedule {
     guard let file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
     // No try brings back what this copy lacks.
-    case .failed where unconfirmed[id]?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
+    case .failed where catalog.claims.unconfirmedEntry(of: id)?.mayBeLeft(in: file.snapshot) == true:
+      return .doesNotApply
     case .failed where file.isUnrecorded:
       // The destination has it.
       files.update(id) { file in
@@ -123,7 +124,7 @@ extension UploadSchedule {
       guard let name = file.snapshot.names.first(where: { published.contains($0) }) else { return false }
       file.progress.wish = .named(name)
     }
-    unconfirmed[id] = nil
+    catalog.claims.forgetUnconfirmed(id)
     if let entry { findUnproven(&file, of: entry, isToResend: true) }
     files[id] = file
     settleName(id, at: now)
@@ -156,7 +157,7 @@ extension UploadSchedule {
 
   /// A destination that is away is asked again without waiting for its turn, and what bounded its requests may have gone.
   private mutating func tryDestinationNow(at now: Moment) {
-    requestBytesMax = nil
-    gate.endPause(at: now.monotonic)
+    destination.sizes.forgetRequestBytesMax()
+    destination.gate.endPause(at: now.monotonic)
   }
 }

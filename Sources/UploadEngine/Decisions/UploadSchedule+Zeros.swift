@@ -7,26 +7,8 @@ import OrderedCollections
 /// Only of settled files, and only where nothing is known to be missing: parts that were given up, or that a power cut took, are holes in
 /// the spool's file as well.
 extension UploadSchedule {
-  /// Whether the destination takes chunks of zeros as such.
-  enum Zeros: Hashable, Sendable {
-    /// It has not said anything yet.
-    case unknown
-    case none
-    /// As so many ranges in a request, at most.
-    case upTo(Int)
-  }
-
   /// What one answer acknowledges is noted under the lock that writers wait for, and as many changes fit into what a resume record adds.
   static let zeroChunksMax = HeldChunks.changesMax / 4
-
-  /// What an answer says of them. A server that says what else it takes, and nothing of zeros, has them sent.
-  mutating func learnZeros(_ offers: DestinationOffers) {
-    if let ranges = offers.zeroRangesMax {
-      zeros = ranges > 0 ? .upTo(ranges) : .none
-    } else if offers.encodings != nil || offers.filesPerRequest != nil {
-      zeros = .none
-    }
-  }
 
   /// A hole in the spool's file is what its writer left.
   private func trustsHoles(of file: FileUpload) -> Bool {
@@ -38,7 +20,8 @@ extension UploadSchedule {
 
   /// The file is looked through for holes before anything of it is read, or said of its size.
   func waitsForHoles(_ file: FileUpload) -> Bool {
-    guard abilities.takesZeros, zeros != .none, let transfer = file.transfer, transfer.holeSearch != .done,
+    guard destination.abilities.takesZeros, destination.forms.zeros != .none, let transfer = file.transfer,
+      transfer.holeSearch != .done,
       file.phase == .ready, !file.isOpen, !file.isWholeFile, !file.isStreamed,
       transfer.plan.sizeBytes >= UInt64(transfer.plan.chunkBytes), trustsHoles(of: file)
     else { return false }
@@ -49,7 +32,7 @@ extension UploadSchedule {
   }
 
   mutating func askForHoles() {
-    guard abilities.takesZeros, zeros != .none else { return }
+    guard destination.abilities.takesZeros, destination.forms.zeros != .none else { return }
     for id in queues.large.working {
       guard let file = files.entry(id)?.file, let transfer = file.transfer, transfer.holeSearch == .wanted,
         waitsForHoles(file)
@@ -74,7 +57,7 @@ extension UploadSchedule {
       return
     }
     transfer.holeSearch = .done
-    guard trustsHoles(of: file), zeros != .none else { return }
+    guard trustsHoles(of: file), destination.forms.zeros != .none else { return }
     for index in chunks.joined() where transfer.states.indices.contains(index) && transfer.states[index] == .pending {
       if isAlreadyThere(digest, index, of: file) {
         transfer.set(.done(digest), at: index)
@@ -96,11 +79,11 @@ extension UploadSchedule {
   mutating func sendZeros(_ id: FileID, at now: Moment) {
     guard let entry = files.entry(id), let transfer = entry.file.transfer, !transfer.holes.isEmpty else { return }
     guard let session = entry.file.session, session.isOpen, let identity = session.identity else {
-      if zeros == .none { transfer.readHoles() }
+      if destination.forms.zeros == .none { transfer.readHoles() }
       return
     }
     // The answer that has opened it, or said what it holds, would have told.
-    guard case .upTo(let rangesMax) = zeros else { return transfer.readHoles() }
+    guard case .upTo(let rangesMax) = destination.forms.zeros else { return transfer.readHoles() }
     guard transfer.sendingHoleCount == 0, entry.file.phase == .ready, !entry.file.isPublishingOlderContent,
       requests.controlCount < limits.controlRequests, maySend(at: now), mayGoOut(ofFile: entry.file),
       mayProbe(with: entry.file)

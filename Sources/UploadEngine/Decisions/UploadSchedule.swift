@@ -93,25 +93,6 @@ public struct UploadLimits: Hashable, Sendable {
 /// one that was given the fewest bytes. Nothing waits for ever: each queue is first come, first served, and a file that
 /// joins starts where the one stood that was served last.
 public struct UploadSchedule: Sendable {
-  /// A session that the server is to forget.
-  struct Discarded: Hashable, Sendable {
-    var session: SessionIdentity
-    /// What the catalog has of it.
-    var origin: DiscardedSession
-    /// At the latest then, also while there is something better to do.
-    var due: MonotonicTime
-    /// How often it could not be ended; from then on not before.
-    var attempts = 0
-    /// A file has parts of it again: what the server did not do is not asked for once more.
-    var isKept = false
-
-    init(session: SessionIdentity, of origin: DiscardedSession, due: MonotonicTime) {
-      self.session = session
-      self.origin = origin
-      self.due = due
-    }
-  }
-
   /// What runs once at a time.
   enum Timer: Hashable, Sendable {
     /// One more stream may begin.
@@ -149,29 +130,9 @@ public struct UploadSchedule: Sendable {
     case memory
   }
 
-  /// What the scan cannot read at present.
-  struct ScanFailure: Sendable {
-    var path: RelativePath
-    var failure: FileStatus.Failure
-    /// Since so long that nobody waits for it any more.
-    var isLasting: Bool
-  }
-
-  /// What was delivered cannot be recorded at present.
-  struct RecordFailure: Sendable {
-    var failure: FileStatus.Failure
-    /// What is said of a revision that waits for the catalog.
-    var ofRevision: FileStatus.Failure
-    var since: MonotonicTime
-    /// Since so long that nobody waits for it any more.
-    var isLasting = false
-  }
-
   let limits: UploadLimits
   /// The longest chunk: sessions of earlier runs may have longer ones than new ones.
   var chunkBytesMax: Int
-  /// A server may say more of them than was known at the start; see ``DestinationOffers``.
-  var abilities: DestinationAbilities
   /// The destination's name for a path, nil while none is recorded; a receipt names what was published.
   let publishedName: @Sendable (FileID, RelativePath) -> String?
   /// Whose the sessions are that are opened here.
@@ -180,109 +141,20 @@ public struct UploadSchedule: Sendable {
   var random: any RandomNumberGenerator & Sendable
 
   var files = FileTable()
-  /// Files that memory does not hold, and what is being done about that.
-  var unloaded = UnloadedFiles()
-  var memoryFit: MemoryFit
-  var steadyClock = SteadyClock()
-  /// Entries and records of an earlier run, until the scan finds their files.
-  var inherited: LookupTable<FileID, CatalogEntry> = [:]
-  var inheritedRecords: LookupTable<FileID, ResumeRecord> = [:]
-  /// Sessions that an earlier run could not end; see ``endInherited(at:)``.
-  var inheritedDiscarded: LookupTable<String, DiscardedSession> = [:]
-  /// Files were taken before earlier runs were known.
-  private var hasBegun = false
-  /// Files that were removed before the scan came to them, until it ends: a call may wait for their delivery.
-  var goneUnfound: LookupSet<FileID> = []
-  /// Between ``contentWillChange(_:)`` and the change, or its refusal.
-  var contentsToChange: LookupTable<FileID, KnownContent> = [:]
-  /// Entries of files that were found, and of which the spool cannot say yet whether they are what their entries describe.
-  var unconfirmed: LookupTable<FileID, CatalogEntry> = [:]
-  /// Files of which the catalog says that another content was delivered than the one that was found, and has not ceased to say so.
-  var supersededDeliveries: LookupSet<FileID> = []
-  /// How many files were found of which a catalog that is anew does not know, until the scan ends; nil where it is the one of before.
-  var foundForgotten: Int?
-  /// Files that look different from what was delivered of them, and the one that is read to be compared.
-  var comparisons = FileQueue()
-  var comparing: FileID?
+  var memory: MemoryState
+  var catalog = CatalogKnowledge()
+  var spool = SpoolKnowledge()
   var queues: TurnQueues
   var openFiles = OpenFileTracking()
-  /// A writer has found no space a moment ago.
-  var spaceIsShortUntil: MonotonicTime?
   var requests = InFlightRequests()
-  /// Publications that have ended without an answer, by their names.
-  var doubts: LookupTable<RelativePath, [Doubt]> = [:]
-  /// By then nothing of what earlier runs have sent is under way any more; nil before the first of their files was found.
-  var earlierRunUntil: MonotonicTime?
-  var buffers = ReadBuffers()
-  /// The way to the destination.
   var link: LinkControl
   var watchdog: TripleWatchdog
-  /// Files of which a chunk was chosen and could not be sent: each is reported once.
-  var notSent: LookupSet<FileID> = []
-  /// Files of which a chunk was chosen in this pass and could not be sent.
-  var passedOver: LookupSet<FileID> = []
-  /// As many small files go in one request; one until the receiver has said more.
-  var filesPerRequest = 1
-  /// Longer requests are refused, as some of them have shown; nil while none has. A person's retry asks again.
-  var requestBytesMax: Int?
-  /// Whether one request may carry several chunks.
-  var runs = Runs.unknown
-  /// Whether it takes chunks of zeros as such.
-  var zeros = Zeros.unknown
-  /// Requests with several chunks that failed as such.
-  var runFailures = RunFailures()
-  /// How bodies may travel; plain ones only until the receiver has said more.
-  var encodings: LookupSet<OfferedEncoding> = [.identity]
-  /// Whether small files that travel together are compressed together.
-  var sharedFrames = SharedFrames()
-  /// A Zstandard frame was refused as such, whatever ``encodings`` say.
-  var zstdIsRefused = false
-  /// What memory allows (spec A2).
-  var memory = MemoryBudget.full
-  var gate = DestinationGate()
-  var endpoints: EndpointTable
-  var refusals = Refusals()
-  /// Only what was not tried in vain has its turn; see ``probeWithUntried(at:)``.
-  var isProbingWithUntried = false
-  var answered = Answered()
-  /// When the destination has said something last.
-  var answeredAt: MonotonicTime?
-  /// The question whether the credentials are taken, while it is under way.
-  var credentialTrial: HTTPRequestID?
-  /// They are not, and nothing has been taken since.
-  var credentialFailure: FileStatus.Failure?
+  var destination: DestinationState
   var timers = Timers<Timer, Deadline>()
-  var warmConnections = WarmConnections()
-  var path = PathProof()
-  var history: [FileID] = []
-  /// Sessions that no file needs any more; see ``discard(_:of:at:)``.
-  var discarded: [Discarded] = []
-  var changeSequence: UInt64 = 0
+  var steadyClock = SteadyClock()
   var totals = UploadTotals()
-  /// Of ``FileTable/contradictions`` so many are in the log.
-  private var contradictionsSaid = 0
-  /// The largest file that the destination takes, as it has said when it was asked.
-  var statedFileBytesMax: UInt64?
-  /// The largest file that it takes in one request, as it has said when it was asked, or when it refused one. It only shrinks: what was
-  /// refused once costs a file's bytes again.
-  var wholeFileBytesTaken: Int?
-  /// When it was asked last.
-  var limitsAskedAt: MonotonicTime?
-  var rate = RateMeter()
-  var isScanned = false
-  /// What the catalog may say that the spool's disk has.
-  var diskRounds = DiskRounds()
-  /// Nil as far as is known.
-  var recordFailure: RecordFailure?
-  var scanFailure: ScanFailure?
-  /// Records of earlier runs could not be read.
-  var lacksRecords = false
   var isDraining = false
   var actions: [UploadAction] = []
-  /// What is to be done with files in the spool; see ``takeSpoolOrders()``.
-  var spoolOrders: [SpoolOrder] = []
-  /// Interrupted files that are to be removed; see ``filesBeingDiscarded()``.
-  var discarding: OrderedSet<FileID> = []
 
   /// A schedule with nothing to do but what an earlier run left.
   public init(
@@ -295,12 +167,11 @@ public struct UploadSchedule: Sendable {
     policy = RetryPolicy(limits.timing)
     watchdog = TripleWatchdog(limits.timing)
     chunkBytesMax = limits.bufferBytes
-    memoryFit = MemoryFit(filesMax: limits.filesInMemory)
-    self.abilities = abilities
+    memory = MemoryState(filesMax: limits.filesInMemory)
+    destination = DestinationState(abilities, endpointCount: endpointCount)
     self.publishedName = publishedName ?? { $1.displayText }
     self.owner = owner
     self.random = random
-    endpoints = EndpointTable(count: endpointCount)
     link = LinkControl(limits.ofLink)
     queues = TurnQueues(limits)
     inherit(Inheritance(catalog: catalog, records: records))
@@ -308,22 +179,19 @@ public struct UploadSchedule: Sendable {
 
   /// Learns what earlier runs left, before any event.
   public mutating func inherit(_ inheritance: Inheritance) {
-    inherited = inheritance.entries
-    for id in inheritance.unread { unloaded.insert(id, .unmet) }
-    inheritedRecords = inheritance.records
+    catalog.recovery.begin(with: inheritance)
+    for id in inheritance.unread { memory.unloaded.insert(id, .unmet) }
     inherit(inheritance.discarded, at: inheritance.atSeconds)
     policy.addressIsProven = policy.addressIsProven || inheritance.provesAddress
-    lacksRecords = inheritance.lacksRecords
-    foundForgotten = inheritance.isCatalogAnew ? 0 : nil
     // What this run has measured is newer.
-    if !hasBegun { link.recall(inheritance.estimator) }
+    if !catalog.recovery.isLate { link.recall(inheritance.estimator) }
     chunkBytesMax = max(chunkBytesMax, inheritance.chunkBytesMax)
   }
 
   /// What earlier runs left cannot be read yet, and what is captured meanwhile is delivered. Sessions with chunks of that length may
   /// have to be gone on with later.
   mutating func goOn(besideChunksOf chunkBytes: Int) {
-    hasBegun = true
+    catalog.recovery.goOnWithoutThem()
     chunkBytesMax = max(chunkBytesMax, chunkBytes)
   }
 
@@ -375,16 +243,14 @@ public struct UploadSchedule: Sendable {
     case .alarms: raiseAlarms(at: now)
     // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
     case .gate: warmForOpenFiles(at: now)
-    case .doubt: endDoubts(at: now)
+    case .doubt: requests.ambiguous.end(at: now.monotonic)
     case .publication(let request): noteSlowPublication(request, at: now)
     case .openSessions: openPlannedSessions(at: now)
     case .scan:
-      scanFailure?.isLasting = true
+      spool.health.scanFailureLasts()
       actions.append(.showSummary)
     case .record:
-      guard let since = recordFailure?.since, since + Self.recordPatience <= now.monotonic else { return }
-      recordFailure?.isLasting = true
-      holdUnrecorded()
+      if spool.health.recordFailureLasts(after: Self.recordPatience, at: now.monotonic) { holdUnrecorded() }
     case .disk(let id): endDiskPatience(of: id, at: now)
     case .memory: lookAtMemory(at: now)
     }
@@ -393,8 +259,8 @@ public struct UploadSchedule: Sendable {
   /// Memory has become short, or there is enough again. What is in flight or read stays; with less memory nothing is added
   /// until enough of it has come back.
   public mutating func memoryChanged(to budget: MemoryBudget, at now: Moment) {
-    guard budget != memory else { return }
-    memory = budget
+    guard budget != memory.budget else { return }
+    memory.budget = budget
     actions.append(.resizeBuffers(min(limits.buffers, budget.buffers)))
     pump(at: now)
   }
@@ -408,8 +274,7 @@ public struct UploadSchedule: Sendable {
 
   /// A mistake of the schedule, or of what tells it, is said, and survived.
   mutating func sayContradictions() {
-    for text in files.contradictions.dropFirst(contradictionsSaid) { actions.append(.report(.contradiction(text))) }
-    contradictionsSaid = files.contradictions.count
+    for text in files.takeContradictionsToSay() { actions.append(.report(.contradiction(text))) }
   }
 
   // MARK: - Numbers
@@ -426,8 +291,4 @@ public struct UploadSchedule: Sendable {
     return nonce
   }
 
-  mutating func makeChangeSequence() -> UInt64 {
-    changeSequence += 1
-    return changeSequence
-  }
 }

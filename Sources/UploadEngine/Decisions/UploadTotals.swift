@@ -12,4 +12,5 @@ struct UploadTotals: Hashable, Sendable {
   var filesRefusedByDisk: UInt64 = 0
   /// Files that other programs changed in the spool or took out of it before they were delivered.
   var filesChangedInSpool: UInt64 = 0
+  var rate = RateMeter()
 }

@@ -22,9 +22,9 @@ import Testing
         answerAll(&harness, well: isAnsweredWell, &opened)
         let comment: Comment = "size \(size), \(steps) steps"
         #expect(harness.sent.isEmpty && harness.reads.isEmpty && harness.buffers.isEmpty, comment)
-        #expect(harness.schedule.requests.isEmpty && harness.schedule.buffers.isEmpty, comment)
+        #expect(harness.schedule.requests.isEmpty && harness.schedule.memory.buffers.isEmpty, comment)
         #expect(harness.schedule.link.inFlight == 0 && harness.schedule.requests.controlCount == 0, comment)
-        #expect(harness.schedule.discarded.isEmpty, comment)
+        #expect(harness.schedule.destination.sessionsToEnd.isEmpty, comment)
         if !wasDelivered {
           #expect(harness.state(file.id) == .cancelled, comment)
           #expect(harness.schedule.resumeSnapshot(of: file.id, since: nil) == nil, comment)

@@ -161,7 +161,7 @@ import Testing
       harness.answerReads()
       harness.succeed()
     }
-    #expect(harness.schedule.buffers.isEmpty)
+    #expect(harness.schedule.memory.buffers.isEmpty)
   }
 
   // MARK: The method

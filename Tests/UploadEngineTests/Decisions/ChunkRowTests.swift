@@ -223,7 +223,7 @@ import Testing
 
   @Test(.promises("DE41")) func whatTheServerCanDo_isLearnedFromItsAnswers() {
     var harness = harness(.one)
-    var abilities = harness.schedule.abilities
+    var abilities = harness.schedule.destination.abilities
     abilities.rows = .growing
     abilities.replaceableChunks = true
     abilities.unknownLength = true
@@ -241,7 +241,7 @@ import Testing
     var harness = harness(.one)
     harness.write(ImaginaryFile(1, "a.mov.part", size: 5000))
     #expect(!harness.sent.contains { $0.order.isOpenSession })
-    var abilities = harness.schedule.abilities
+    var abilities = harness.schedule.destination.abilities
     abilities.rows = .growing
     abilities.replaceableChunks = true
     abilities.unknownLength = true
@@ -260,7 +260,7 @@ import Testing
     harness.write(ImaginaryFile(1, "a.mov.part", size: 5000))
     while harness.answer(StepFailure.connection(.connectFailed), where: { $0 == .prewarm }) != nil {}
     harness.advance(by: .seconds(16))
-    var abilities = harness.schedule.abilities
+    var abilities = harness.schedule.destination.abilities
     abilities.rows = .growing
     abilities.replaceableChunks = true
     abilities.unknownLength = true

@@ -39,7 +39,7 @@ import Testing
       var harness = tried(outcome)
       let shown = harness.schedule.summary(at: harness.now).lastFailure
       #expect(!isSaid(harness) && shown == nil)
-      #expect(harness.schedule.gate.isOpen && harness.sent.isEmpty)
+      #expect(harness.schedule.destination.gate.isOpen && harness.sent.isEmpty)
     }
   }
 }

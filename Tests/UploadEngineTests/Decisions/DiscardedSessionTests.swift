@@ -60,7 +60,7 @@ import Testing
     next.handle(.scanEnded)
     next.answer(.ended) { $0.isAbort }
     #expect(forgotten(next) == ["s"] && next.state(file.id) == .cancelled)
-    #expect(next.sent.isEmpty && next.schedule.discarded.isEmpty)
+    #expect(next.sent.isEmpty && next.schedule.destination.sessionsToEnd.isEmpty)
   }
 
   /// Regression: a server that did not take the end was asked seven times in a row without a pause, and then never again.
@@ -82,7 +82,7 @@ import Testing
     harness.now.wallMilliseconds += Self.week * 1000
     harness.advance(by: .seconds(3600))
     harness.answer(busy) { $0.isAbort }
-    #expect(forgotten(harness) == ["s"] && harness.schedule.discarded.isEmpty, "it has expired by now")
+    #expect(forgotten(harness) == ["s"] && harness.schedule.destination.sessionsToEnd.isEmpty, "it has expired by now")
   }
 
   @Test func whatIsSaidToAnotherUser_isNoEnd() {
@@ -143,7 +143,7 @@ import Testing
     harness.answer(.refused(StepFailure(kind, "no"))) { $0.isAbort }
     harness.advance(by: .seconds(7200))
     #expect(!harness.sent.contains { $0.order.isAbort } && forgotten(harness) == ["s"])
-    #expect(harness.schedule.discarded.isEmpty)
+    #expect(harness.schedule.destination.sessionsToEnd.isEmpty)
   }
 
   /// Found by reading: another server had, under a short id, somebody else's upload.

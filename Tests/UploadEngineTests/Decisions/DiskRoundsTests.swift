@@ -36,7 +36,7 @@ import Testing
     harness.write(file)
     harness.succeed()
     #expect(harness.schedule.lookAtDiskRound() == .begin)
-    harness.schedule.diskRounds.began(isOfNewRows: true)
+    harness.schedule.spool.rounds.began(isOfNewRows: true)
     _ = harness.schedule.takeActions()
     for _ in 0..<DiskRounds.looksMax { #expect(harness.schedule.lookAtDiskRound() == nil) }
     #expect(harness.schedule.takeActions().isEmpty)
@@ -45,7 +45,7 @@ import Testing
     let recorded = harness.schedule.takeActions().contains { if case .record(file.id) = $0 { true } else { false } }
     #expect(recorded && harness.schedule.lookAtDiskRound() == .next)
     #expect(!harness.schedule.isEverythingOnDisk)
-    harness.schedule.diskRounds.began(isOfNewRows: true)
+    harness.schedule.spool.rounds.began(isOfNewRows: true)
     #expect(harness.schedule.lookAtDiskRound() == nil && harness.schedule.takeActions().isEmpty)
   }
 

@@ -104,7 +104,8 @@ import Testing
     file.snapshot.modifiedNanoseconds = time + timeDifference
     var harness = ScheduleHarness()
     harness.schedule = UploadSchedule(
-      limits: ScheduleHarness.standardLimits, abilities: harness.schedule.abilities, publishedName: { _, _ in name },
+      limits: ScheduleHarness.standardLimits, abilities: harness.schedule.destination.abilities,
+      publishedName: { _, _ in name },
       random: SplitMix(seed: 7))
     harness.apply { $0.handle(.found(file.snapshot), after: former, at: $1) }
     harness.handle(.scanEnded)

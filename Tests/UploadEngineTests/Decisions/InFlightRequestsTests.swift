@@ -9,7 +9,7 @@ import Testing
   private static func request(_ purpose: InFlightRequest.Purpose, named name: String? = nil) -> InFlightRequest {
     var request = InFlightRequest(purpose: purpose, sentAt: MonotonicTime(nanoseconds: 0))
     request.publishes = [name].compactMap { $0 }.map {
-      UploadSchedule.Publication(path: RelativePath($0), file: file, epoch: 1, bodyBytes: 0)
+      InFlightRequest.Publication(path: RelativePath($0), file: file, epoch: 1, bodyBytes: 0)
     }
     return request
   }

@@ -140,7 +140,7 @@ import Testing
     // Its connection was closed on waking: it is the first request after the pause.
     harness.answer(StepFailure.connection(.cancelled)) { $0.isCommit }
     for _ in 1...40 where !harness.sent.contains(where: { $0.order.isCommit }) { harness.advance(by: .seconds(1)) }
-    try #require(harness.sent.contains { $0.order.isCommit } && harness.schedule.path.isInDoubt)
+    try #require(harness.sent.contains { $0.order.isCommit } && harness.schedule.destination.path.isInDoubt)
     harness.write(ImaginaryFile(2, "b.raw", size: 3500))
     harness.answerReads()
     #expect(harness.sent.contains { !$0.order.isCommit }, "another file goes out beside it")
@@ -186,9 +186,9 @@ import Testing
     harness.advance(by: .seconds(20))
     harness.answerReads()
     let first = try #require(harness.sent.first)
-    #expect(harness.sent.count == 1 && harness.schedule.path.isInDoubt)
+    #expect(harness.sent.count == 1 && harness.schedule.destination.path.isInDoubt)
     harness.apply { $0.progressed([first.id: 1], at: $1) }
-    #expect(!harness.schedule.path.isInDoubt && harness.sent.count > 1)
+    #expect(!harness.schedule.destination.path.isInDoubt && harness.sent.count > 1)
   }
 
   /// Anything that is answered proves it.
@@ -201,9 +201,9 @@ import Testing
     }
     while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
     harness.apply { $0.resumed(after: .seconds(3600), at: $1) }
-    #expect(prewarms(harness) == 1 && harness.schedule.path.isInDoubt)
+    #expect(prewarms(harness) == 1 && harness.schedule.destination.path.isInDoubt)
     harness.answerChunk(0, .chunkStored)
-    #expect(!harness.schedule.path.isInDoubt)
+    #expect(!harness.schedule.destination.path.isInDoubt)
     harness.answer(.warmed) { $0.isPrewarm }
     #expect(prewarms(harness) > 1)
   }
@@ -223,7 +223,7 @@ import Testing
       harness.advance(by: .seconds(20))
     }
     harness.answer(.warmed) { $0.isPrewarm }
-    #expect(harness.schedule.gate.isOpen && !harness.schedule.path.isInDoubt)
+    #expect(harness.schedule.destination.gate.isOpen && !harness.schedule.destination.path.isInDoubt)
   }
 
   /// A pause is no reason to wait on: one request finds out whether the destination is back.
@@ -232,7 +232,7 @@ import Testing
     harness.handle(.scanEnded)
     harness.write(file)
     while harness.answer(StepFailure.connection(.connectFailed), where: { _ in true }) != nil {}
-    #expect(!harness.schedule.gate.isOpen && harness.sent.isEmpty)
+    #expect(!harness.schedule.destination.gate.isOpen && harness.sent.isEmpty)
     harness.apply { $0.woke(at: $1) }
     #expect(harness.sent.isEmpty, "it rests")
     harness.apply { $0.resumed(after: .seconds(3600), at: $1) }

@@ -10,7 +10,7 @@ import Testing
   private func followers(of phase: FileUpload.Phase) -> Set<Kind> { Set(Kind.allCases.filter { phase.mayBecome($0) }) }
 
   @Test func nothingFollowsARemoval() {
-    #expect(followers(of: .removed) == [.removed])
+    #expect(followers(of: .removed(.undelivered)) == [.removed])
   }
 
   @Test func whatIsDelivered_isNeitherHeldNorFailsNorWaits() {

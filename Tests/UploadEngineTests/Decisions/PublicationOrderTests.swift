@@ -71,7 +71,7 @@ import Testing
   @Test(arguments: [nil, "a", "b"], [true, false])
   func whatATemplateCallsAlike_isWaitedForUnderAnotherNameAsWell(name: String?, isOrdered: Bool) {
     var harness = Self.harness()
-    var abilities = harness.schedule.abilities
+    var abilities = harness.schedule.destination.abilities
     abilities.ordersPublications = isOrdered
     let names = [RelativePath("x/a"): "a", RelativePath("y/a"): name]
     harness.schedule = UploadSchedule(

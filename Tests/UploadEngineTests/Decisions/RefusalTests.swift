@@ -75,7 +75,7 @@ import Testing
     var harness = harness(files: (1...40).map { ImaginaryFile($0, "f\($0)", size: 1000 - $0) })
     let bodies = bodies(of: &harness, for: .seconds(60), bodyTime: .milliseconds(100))
     #expect(bodies.count <= 12 + 30)
-    #expect(!harness.schedule.gate.isOpen)
+    #expect(!harness.schedule.destination.gate.isOpen)
     #expect((1...40).allSatisfy { harness.state(ImaginaryFile($0, "", size: 0).id) == .waiting })
     harness.advance(by: .seconds(3600))
     harness.succeed()
@@ -92,7 +92,7 @@ import Testing
     let refusal = StepOutcome.refused(StepFailure(kind, "Bad gateway"))
     let bodyTime: Duration = .seconds(3)
     let bodies = bodies(of: &harness, for: .seconds(6 * 3600), bodyTime: bodyTime, by: refusal)
-    #expect(!harness.schedule.gate.isOpen)
+    #expect(!harness.schedule.destination.gate.isOpen)
     #expect(files.allSatisfy { harness.state($0.id) != .failed })
     let pauses = zip(bodies, bodies.dropFirst()).map { $1 - $0 }
     #expect(pauses.suffix(3).allSatisfy { $0 >= bodyTime * 10 && $0 <= .seconds(3700) }, "\(pauses)")
@@ -141,7 +141,7 @@ import Testing
     harness.answerReads()
     for _ in 1...2 { harness.answer(busy) { $0.isWholeFile } }
     harness.answer(.refused(StepFailure(.busy, "come back", retryAfter: .seconds(60)))) { $0.isWholeFile }
-    #expect(!harness.schedule.gate.isOpen)
+    #expect(!harness.schedule.destination.gate.isOpen)
     harness.advance(by: .seconds(30))
     harness.answerReads()
     #expect(harness.sent.isEmpty)
@@ -202,7 +202,7 @@ import Testing
     harness.answer(.warmed) { $0.isPrewarm }
     harness.advance(by: .milliseconds(20))
     #expect(harness.answer(busy) { $0.isOpenSession } != nil)
-    #expect(harness.schedule.gate.isOpen)
+    #expect(harness.schedule.destination.gate.isOpen)
     harness.advance(by: .milliseconds(100))
     #expect(!harness.sent.contains { $0.order.isOpenSession })
     harness.advance(by: .seconds(1))
@@ -293,7 +293,7 @@ import Testing
     for _ in 0..<3 {
       harness.answerReads()
       while harness.answer(full, where: { $0.isOpenSession }) != nil {}
-      #expect(harness.schedule.buffers.isEmpty)
+      #expect(harness.schedule.memory.buffers.isEmpty)
       harness.advance(by: .seconds(30))
     }
     while harness.answer(full, where: { $0.isOpenSession }) != nil {}

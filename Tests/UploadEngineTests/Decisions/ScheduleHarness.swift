@@ -112,7 +112,7 @@ struct ScheduleHarness {
     let summary = schedule.summary(at: now)
     let files = Array(schedule.files.values)
     // What was removed undelivered counts as nothing.
-    let shown = files.filter { $0.phase != .removed || $0.wasDelivered }
+    let shown = files.filter { !$0.phase.isRemoved || $0.phase == .removed(.delivered) }
     for state in FileStatus.State.allCases {
       let count = shown.filter { self.state($0.id) == state }.count
       #expect(summary.filesByState[state, default: 0] == count, "\(state)")

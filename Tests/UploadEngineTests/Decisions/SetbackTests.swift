@@ -298,7 +298,7 @@ import Testing
     for number in 1...4 as ClosedRange<UInt64> {
       #expect(harness.state(ImaginaryFile(number, "", size: 0).id) != .failed)
     }
-    let failure = harness.status(file.id)?.lastFailure ?? harness.schedule.gate.failure
+    let failure = harness.status(file.id)?.lastFailure ?? harness.schedule.destination.gate.failure
     #expect(failure?.code == "misdirected")
   }
 

@@ -154,7 +154,7 @@ import Testing
     harness.answerReads()
     answerBundle(SharedFrame(plainBytes: 15_000, sentBytes: 15_000), nil, &harness)
     #expect(harness.reads.count == 3 && harness.reads.allSatisfy { $0.compression.zstd }, "it is none")
-    harness.schedule.sharedFrames.tried(SharedFrame(plainBytes: 15_000, sentBytes: 15_000))
+    harness.schedule.destination.forms.sharedFrames.tried(SharedFrame(plainBytes: 15_000, sentBytes: 15_000))
     for file in files(21...23, size: 5000) { harness.write(file) }
     #expect(harness.reads.count == 6 && harness.reads.allSatisfy { $0.compression.zstd })
     harness.succeed()
@@ -219,7 +219,7 @@ import Testing
       harness.succeed()
     }
     #expect(tried == [0, 2, 5, 10])
-    var frames = harness.schedule.sharedFrames
+    var frames = harness.schedule.destination.forms.sharedFrames
     frames.tried(SharedFrame(plainBytes: 5000, sentBytes: 4000))
     let isTriedAgain = [frames.isTried(), frames.isTried()]
     #expect(isTriedAgain == [true, true])

@@ -205,7 +205,7 @@ import Testing
     answerFirst(&harness)
     let failure = StepFailure(.busy, "come back")
     harness.answer(.each(Array(repeating: .refused(failure), count: 7))) { $0.carriesChunk }
-    #expect(!harness.schedule.gate.isOpen)
+    #expect(!harness.schedule.destination.gate.isOpen)
     harness.answerReads()
     #expect(harness.sent.isEmpty)
   }
@@ -293,7 +293,7 @@ import Testing
     for _ in 0..<4 { harness.answer(.refused(StepFailure(.transport(.connectFailed), "away"))) { $0.carriesChunk } }
     harness.answerReads()
     harness.apply {
-      $0.gate.probeNext(at: $1.monotonic)
+      $0.destination.gate.probeNext(at: $1.monotonic)
       $0.woke(at: $1)
     }
     #expect(carried(harness) == [1])

@@ -173,7 +173,7 @@ import Testing
     harness.handle(.removed(files[1].id))
     // The last one takes its place in the table once it is shown no longer.
     harness.advance(by: .seconds(10))
-    harness.schedule.memoryFit.filesMax = 2
+    harness.schedule.memory.fit.filesMax = 2
     harness.write(files[2])
     harness.advance(by: .seconds(10))
     #expect(Self.takeUnloads(&harness).first == files[3].id)
@@ -223,14 +223,14 @@ import Testing
     for file in files {
       harness.write(file)
       harness.succeed()
-      harness.schedule.memoryFit.filesMax = 9
+      harness.schedule.memory.fit.filesMax = 9
       harness.advance(by: .seconds(1))
     }
-    harness.schedule.memoryFit.filesMax = 2
+    harness.schedule.memory.fit.filesMax = 2
     harness.handle(ImaginaryFile(9, "other", size: 1).opened)
     #expect(Self.unload(&harness).count == 3 && !harness.schedule.mayFreeSpace)
     #expect(harness.schedule.unloadedDeliveredBytes == 3 * 3500)
-    harness.schedule.memoryFit.filesMax = 3
+    harness.schedule.memory.fit.filesMax = 3
     harness.apply { $0.wantDelivered(at: $1) }
     #expect(harness.schedule.mayFreeSpace)
     harness.advance(by: .milliseconds(1))
@@ -258,9 +258,9 @@ import Testing
     for _ in 0..<50 { harness.apply { $0.wantDelivered(at: $1) } }
     harness.advance(by: .milliseconds(1))
     for id in Self.takeLoads(&harness) { harness.apply { $0.loadEnded(id, .missing, at: $1) } }
-    let vain = harness.schedule.memoryFit.looksInVain
+    let vain = harness.schedule.memory.fit.looksInVain
     harness.advance(by: .milliseconds(100))
-    #expect(harness.schedule.memoryFit.looksInVain - vain <= 1)
+    #expect(harness.schedule.memory.fit.looksInVain - vain <= 1)
   }
 
   /// Regression: how long a copy is kept went by the clock of the machine once its file was unloaded.

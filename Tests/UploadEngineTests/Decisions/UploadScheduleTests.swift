@@ -52,7 +52,8 @@ import Testing
       entry.receipt?.publishedAs = publishedAs
       var later = ScheduleHarness()
       later.schedule = UploadSchedule(
-        limits: ScheduleHarness.standardLimits, abilities: harness.schedule.abilities, publishedName: { _, _ in nil },
+        limits: ScheduleHarness.standardLimits, abilities: harness.schedule.destination.abilities,
+        publishedName: { _, _ in nil },
         random: SplitMix(seed: 7))
       later.schedule.inherit(Inheritance(catalog: [entry], records: []))
       later.handle(file.found)

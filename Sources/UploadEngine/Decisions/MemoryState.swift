@@ -1,0 +1,12 @@
+/// What memory allows, and what lies in it.
+struct MemoryState: Sendable {
+  /// What is read and sent at a time (spec A2).
+  var budget = MemoryBudget.full
+  var buffers = ReadBuffers()
+  /// Files that memory does not hold.
+  var unloaded = UnloadedFiles()
+  /// What is being done about files that are too many.
+  var fit: MemoryFit
+
+  init(filesMax: Int) { fit = MemoryFit(filesMax: filesMax) }
+}
