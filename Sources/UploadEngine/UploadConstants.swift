@@ -1,4 +1,4 @@
-/// Every constant of the specification's section B, once. A test holds them against docs/architecture.md.
+/// Every constant of the specification's section B, once. A test holds them against docs/design/constants.md.
 public enum UploadConstants {
   /// Chunk requests in flight, over all files.
   public static let maxParallelChunkUploads = 12

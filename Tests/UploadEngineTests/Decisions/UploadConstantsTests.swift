@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import UploadEngine
 
-/// The constants are those of docs/architecture.md, and each has its place there.
+/// The constants are those of docs/design/constants.md, and each has its place there.
 @Suite struct UploadConstantsTests {
   private static let units: [String: Double] = [
     "": 1, "ms": 0.001, "s": 1, "KiB": 1024, "MiB": 1_048_576, "GiB": 1_073_741_824, "MB": 1e6, "GB": 1e9,
@@ -10,7 +10,7 @@ import UploadEngine
 
   @Test func constants_areThoseOfTheDocument() throws {
     var documented: [String: Double] = [:]
-    for row in try text("docs/architecture.md").matches(of: /\n\| `(\w+)` \| ([0-9.]+) ?(\w*) \|/) {
+    for row in try text("docs/design/constants.md").matches(of: /\n\| `(\w+)` \| ([0-9.]+) ?(\w*) \|/) {
       let number = try #require(Double(row.2))
       documented[String(row.1)] = number * (try #require(Self.units[String(row.3)], "\(row.0)"))
     }
