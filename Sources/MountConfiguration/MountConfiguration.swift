@@ -22,7 +22,7 @@ public struct MountConfiguration: Hashable, Sendable {
 
   /// How captures are read for their upload (spec C1).
   public enum Reading: String, CaseIterable, Sendable {
-    /// What costs least as measured: at present plain reads, on every filesystem (docs/architecture.md).
+    /// What costs least as measured: at present plain reads, on every filesystem (docs/design/reading.md).
     case automatic = "auto"
     /// Mappings, in windows.
     case mapped

@@ -34,7 +34,7 @@ struct ReadingPlan: Hashable {
 
 /// How the bytes of captures get into memory.
 public enum ReadingMethod: Hashable, Sendable {
-  /// pread(2). The default: it costs less than a mapping wherever it was measured (docs/architecture.md).
+  /// pread(2). The default: it costs less than a mapping wherever it was measured (docs/design/reading.md).
   case plain
   /// mmap(2) in the windows of spec C1, with plain reads for small files, after a fault, and when memory is short.
   case mapped
