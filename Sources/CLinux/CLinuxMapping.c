@@ -44,7 +44,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
     previous.sa_handler(number);
     return;
   }
-  // Somebody sent the signal with kill(2), and nobody minded before.
+  // A process sent the signal with kill(2), and no handler was installed before.
   const int was_sent = info->si_code <= 0;
   if (was_sent && previous.sa_handler == SIG_IGN) return;
   // The default for a fault is to end the process with the faulting instruction in its core: on return it faults again.

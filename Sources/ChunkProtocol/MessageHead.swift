@@ -94,7 +94,7 @@ struct MessageHead {
     bytes += lineEnd
   }
 
-  /// No text ends its line early, whoever chose it.
+  /// No text ends its line early, whatever its source.
   private static func append(_ text: String, to bytes: inout [UInt8]) {
     let start = bytes.count
     bytes.append(contentsOf: text.utf8)

@@ -102,7 +102,7 @@ final class CurlTransfer {
     TransportError(kind, "the request to \(target.host) was ended: \(reason)")
   }
 
-  /// True when somebody has to look after the transfer while nothing moves.
+  /// True when a timer has to check the transfer while nothing moves.
   var hasStallLimit: Bool { stallMeter != nil }
 
   /// Looks at how far it is. What has moved since the last look, in both directions.

@@ -11,7 +11,7 @@ public import UploadEngine
 /// limit.
 public final class CurlTransport: HTTPTransport {
   private let inbox: RequestInbox
-  /// Nil once somebody joins the thread, or has.
+  /// Nil once the thread is being joined, or has been.
   private let thread: Mutex<NamedThread?>
 
   /// Checks the configuration and starts the thread.

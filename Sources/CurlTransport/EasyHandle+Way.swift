@@ -1,7 +1,7 @@
 import CCurl
 import UploadEngine
 
-/// How a server is reached, and who connects: the same for those who check its certificate and for those who only look.
+/// How a server is reached, and who connects: the same for transfers, which verify its certificate, and for probes, which do not.
 extension EasyHandle {
   /// Sets the proxy and the client's certificate.
   func setWay(to target: RequestTarget, _ configuration: CurlTransportConfiguration) throws(TransportError) {

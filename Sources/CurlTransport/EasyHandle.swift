@@ -114,7 +114,7 @@ final class EasyHandle {
     self.sessions = sessions
   }
 
-  /// Has somebody asked each time that the request is about to be sent; `CURL_PREREQFUNC_ABORT` ends the transfer.
+  /// Installs a callback for the time right before the request is sent; `CURL_PREREQFUNC_ABORT` ends the transfer.
   func setBegin(_ begin: @escaping curl_prereq_callback, context: UnsafeMutableRawPointer) throws(TransportError) {
     try check(uploadfs_curl_set_begin(pointer, begin, context), CURLOPT_PREREQFUNCTION)
   }

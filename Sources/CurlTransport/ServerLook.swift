@@ -1,8 +1,8 @@
 import CCurl
 public import UploadEngine
 
-/// What a look at a server shows to somebody who believes it nothing and tells it nothing: no certificate is refused, and
-/// no credentials are sent. It is for saying why a connection that does check is not to be had.
+/// What a probe of a server shows. The probe trusts the server nothing and tells it nothing: no certificate is refused, and no
+/// credentials are sent. It explains why a connection that verifies fails.
 public struct ServerLook: Sendable {
   /// Which connections are tried.
   public enum Security: Sendable {

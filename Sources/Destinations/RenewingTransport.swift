@@ -5,7 +5,7 @@ public import UploadEngine
 /// refuses it (401). A request without one goes elsewhere, and gets none.
 ///
 /// Requests that the server refuses for their credential wait for the next one and are sent again, and so do those that come
-/// meanwhile: whoever sent them does not notice, and nothing that was acknowledged is lost. One renewal is under way at a time.
+/// meanwhile: their senders do not notice, and nothing that was acknowledged is lost. One renewal is under way at a time.
 /// A credential that was fetched a moment ago and has never been accepted is not replaced: the refusal is passed on, and so is
 /// a request's second one.
 public final class RenewingTransport: HTTPTransport {
@@ -90,7 +90,7 @@ public final class RenewingTransport: HTTPTransport {
   /// Uses none of the connections again that there are; see ``HTTPTransport/renewConnections()``.
   public func renewConnections() { transport.renewConnections() }
 
-  /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach nobody: they are tried
+  /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach no server: they are tried
   /// again in a while, and it is asked for again.
   public func renewed(_ result: Result<Credential, Failure>) {
     let (waiting, failure, isSame) = state.withLock { state -> ([Waiting], Failure?, Bool) in

@@ -2,6 +2,6 @@
 public enum UnclearEnd: String, CaseIterable, Sendable {
   /// Send it again: the server may get it twice.
   case retry
-  /// The file fails, and waits until somebody has looked.
+  /// The file fails, and waits until a user has checked the server.
   case hold
 }

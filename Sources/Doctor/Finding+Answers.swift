@@ -22,7 +22,7 @@ extension Finding {
         + "and the times of captures depend on it.", facts: facts)
   }
 
-  /// Of a request that only asks whether somebody is there.
+  /// Of a request that only asks whether a server answers.
   static func answer(_ answer: StepAnswer) -> Finding {
     let facts = answer.connection.map { connection in
       [

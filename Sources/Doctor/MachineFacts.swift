@@ -23,7 +23,7 @@ public struct MachineFacts: Hashable, Sendable {
     public var quotas: SpoolQuotas
     /// What kind of filesystem it is, where that matters.
     public var kind: Kind
-    /// The process whose mount uses it; nil when nobody does.
+    /// The process whose mount uses it; nil when none does.
     public var usedBy: Int32?
     /// Who else gets at it; nil when it is still to be made.
     public var privacy: SpoolPrivacy?

@@ -1,7 +1,7 @@
 import FileModel
 import UploadEngine
 
-/// Publishes a small file as a capture would be, and takes it away again where somebody can.
+/// Publishes a small file as a capture would be, and deletes it again where the protocol can.
 struct PublicationTrial {
   let exchange: StepExchange
   let endpoint: EndpointID

@@ -4,8 +4,8 @@ import UploadEngine
 
 /// Bytes that are sent for a test.
 ///
-/// Sendable is unchecked because of the pointer: the memory is written once, before anyone else knows it, and freed when
-/// nobody refers to it any more.
+/// Sendable is unchecked because of the pointer: the memory is written once, before it is shared, and freed with
+/// the last reference.
 final class TrialContent: PinnedBytes, @unchecked Sendable {
   let bytes: UnsafeRawBufferPointer
   let digest: ChunkDigest
@@ -59,7 +59,7 @@ struct TrialFile: Sendable {
   var nonce: [UInt8]
   var modifiedNanoseconds: Int64
 
-  /// A small text under a name that nobody takes for a capture. The same machine uses the same name again, so that servers
+  /// A small text under a name that is not taken for a capture. The same machine uses the same name again, so that servers
   /// whose files cannot be taken away keep one of them.
   static func note(
     host: String, sample: TrialSample? = nil, nowNanoseconds: Int64

@@ -22,7 +22,7 @@ package struct ContentMutation: Hashable, Sendable {
   /// The epoch that it began; no two mutations of a file have the same.
   package let epoch: UInt64
 
-  /// One of which nothing is known but that it was under way before anybody followed the file.
+  /// One of which nothing is known but that it was under way before the file had a subscriber.
   package static let unseen = ContentMutation(.blocks(0..<0), epoch: 0)
 
   package init(_ extent: ContentExtent, epoch: UInt64) {

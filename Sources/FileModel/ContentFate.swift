@@ -11,7 +11,7 @@ package struct ContentFate: Beginning, Hashable, Sendable {
 
     static func anywhere(_ cause: Interruption) -> Failed { Failed(range: 0..<UInt64.max, cause: cause) }
 
-    /// Nobody knows what is missing: only when nothing is left of the content, nothing is.
+    /// It is unknown what is missing: only when nothing is left of the content, nothing is.
     var isAnywhere: Bool { range == 0..<UInt64.max }
   }
 
@@ -42,7 +42,7 @@ package struct ContentFate: Beginning, Hashable, Sendable {
   /// A writer begins to change a file that was settled: what becomes of it is in its hand now.
   package mutating func revisionBegan() { death = nil }
 
-  /// Somebody wants the content as it is.
+  /// A user wants the content as it is.
   package mutating func accepted() {
     failed = []
     foundLack = nil
@@ -67,7 +67,7 @@ package struct ContentFate: Beginning, Hashable, Sendable {
     failed = [Failed(range: first.range.lowerBound..<end, cause: cause)]
   }
 
-  /// What was written earlier may not be on the disk, and nobody knows which part.
+  /// What was written earlier may not be on the disk, and it is unknown which part.
   package mutating func lostContent(_ cause: Interruption) {
     // What the disk has lost is not made good by what goes wrong after it.
     guard cause.lossErrno != nil || lossErrno == nil else { return }

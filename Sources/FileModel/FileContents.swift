@@ -19,7 +19,7 @@ public protocol FileContents: Sendable {
   func sizeBytesSoon(of id: FileID) -> UInt64?
 
   /// What has happened to the chunks of a file that is open for writing since this was last asked; from the first time on
-  /// they are followed. Nil when nobody has it open for writing, or it cannot be followed. `anew` forgets what was asked
+  /// they are followed. Nil when no writer has it open, or it cannot be followed. `anew` forgets what was asked
   /// before: the answer then names every chunk.
   ///
   /// Takes no lock but the file's own, so that it may also be asked from within ``FileEventSink/handle(_:)``.

@@ -12,7 +12,7 @@ public enum FileEvent: Sendable, Hashable {
   /// The last writable handle was released, nothing is in flight and the file has a name (spec H2, without the rule on
   /// temporary names). Also sent for a file that was truncated by path or made by mknod, without any handle.
   case settled(FileSnapshot)
-  /// What was settled is not whole, or nobody knows whether it is: the spool's disk did not take it. Of the same content
+  /// What was settled is not whole, or it is unknown whether it is: the spool's disk did not take it. Of the same content
   /// `settled` is said again when that is over.
   case unsettled(FileSnapshot)
   /// Names were added, removed or changed by link, unlink or rename; at least one is left.
@@ -29,10 +29,10 @@ public enum FileEvent: Sendable, Hashable {
   case writeFailed(FileID, Interruption)
   /// The local copy of a delivered file was removed to make room; its status stays.
   case evicted(FileID)
-  /// A file that lay in the spool when the daemon started, found by the scan. Nobody has it open.
+  /// A file that lay in the spool when the daemon started, found by the scan. No process has it open.
   case found(FileSnapshot)
-  /// A folder of the spool, or something in it, could not be read by the scan, with this errno. It is read again; until then nobody
-  /// knows what else there is.
+  /// A folder of the spool, or something in it, could not be read by the scan, with this errno. It is read again; until then
+  /// it is unknown what else there is.
   case scanFailing(RelativePath, errno: Int32)
   /// The scan of the spool has ended: whatever the catalog holds and `found` did not name no longer exists.
   case scanEnded
@@ -94,12 +94,12 @@ public protocol FileEventSink: Sendable {
   func sizeLimit(of id: FileID) -> SizeLimit
 
   /// Calls `whenKnown` once, on any thread and perhaps before it returns, when the content of this epoch or a later one has
-  /// been delivered, or will not be without somebody's help. Nothing is called after ``endWaiting(_:for:)``.
+  /// been delivered, or will not be without a user's help. Nothing is called after ``endWaiting(_:for:)``.
   func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
   ) -> DeliveryWait
 
-  /// Nobody waits any more; the delivery goes on.
+  /// No call waits any more; the delivery goes on.
   func endWaiting(_ wait: DeliveryWait, for id: FileID)
 }
 
@@ -134,7 +134,7 @@ extension FileEventSink {
   /// Any size will do.
   public func sizeLimit(of id: FileID) -> SizeLimit { .none }
 
-  /// A sink that delivers nothing keeps nobody waiting.
+  /// A sink that delivers nothing keeps no call waiting.
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
   ) -> DeliveryWait {
@@ -142,7 +142,7 @@ extension FileEventSink {
     return DeliveryWait(number: 0)
   }
 
-  /// Nobody waits.
+  /// No call waits.
   public func endWaiting(_ wait: DeliveryWait, for id: FileID) {}
 }
 
@@ -165,7 +165,7 @@ public enum SizeLimit: Hashable, Sendable {
   }
 }
 
-/// What somebody who waits for a delivery is told.
+/// What a call that waits for a delivery is told.
 public enum DeliveryOutcome: Hashable, Sendable {
   /// There is a durable receipt.
   case delivered
@@ -175,9 +175,9 @@ public enum DeliveryOutcome: Hashable, Sendable {
   case failed
 }
 
-/// Somebody who waits for a delivery.
+/// A call that waits for a delivery.
 public struct DeliveryWait: Hashable, Sendable {
-  /// Differs from that of everybody else.
+  /// Differs from that of every other waiting call.
   public var number: UInt64
 
   /// One that waits.

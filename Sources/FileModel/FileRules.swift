@@ -12,7 +12,7 @@ public struct FileSettings: Hashable, Sendable {
 
   /// What becomes of a file whose writer did not finish it (spec H5).
   public enum Interrupted: String, CaseIterable, Sendable {
-    /// It is kept, and delivered when somebody asks for it.
+    /// It is kept, and delivered when a user asks for it.
     case hold
     /// It is delivered like any other.
     case publish
@@ -99,7 +99,7 @@ public struct FileSettings: Hashable, Sendable {
   /// Where it goes; never empty.
   public var destinations: [DestinationName] = [.main]
 
-  /// Somebody may have to wait for its delivery.
+  /// A call may have to wait for its delivery.
   public var waits: Bool { close == .wait || fsync == .remote }
 
   /// Some call returns later than it could, so that it has to be known what was written until then.
@@ -171,7 +171,7 @@ public struct FileRules: Hashable, Sendable {
   /// Whether anything may be given up here before it is published.
   public var haveReleases: Bool { defaults.whenFull == .release || rules.contains { $0.whenFull == .release } }
 
-  /// Whether somebody may have to wait for a delivery at all.
+  /// Whether a call may have to wait for a delivery at all.
   public var haveWaits: Bool {
     defaults.close == .wait || defaults.fsync == .remote || rules.contains { $0.close == .wait || $0.fsync == .remote }
   }

@@ -1,5 +1,5 @@
-/// One of those who follow the chunks of files that are being written: each asks for chunks of its own length, and hears for
-/// itself what is new.
+/// A subscriber to the chunks of files that are being written. Each asks for chunks of its own length, and hears for itself
+/// what is new.
 public struct ContentFollower: Hashable, Sendable {
   /// Differs from every other follower's.
   public var number: Int
@@ -13,7 +13,7 @@ public struct ContentFollower: Hashable, Sendable {
   }
 }
 
-/// The chunks of one open file, for everybody who follows them. A pure value; the filesystem keeps it under the file's lock.
+/// The chunks of one open file, for all their subscribers. A pure value; the filesystem keeps it under the file's lock.
 package struct FollowedChunks: Hashable, Sendable {
   private struct Following: Hashable, Sendable {
     var follower: ContentFollower
@@ -23,7 +23,7 @@ package struct FollowedChunks: Hashable, Sendable {
   /// As many as there are destinations: few.
   private var followings: [Following] = []
 
-  /// Nobody follows them.
+  /// Without subscribers.
   package init() {}
 
   /// Before a mutation's system call.
@@ -61,7 +61,7 @@ package struct FollowedChunks: Hashable, Sendable {
     followings.first { $0.follower == follower }?.activity.quietEpoch(at: offset)
   }
 
-  /// Whether a chunk of this length has not been touched since an epoch, as somebody who follows such chunks knows.
+  /// Whether a chunk of this length has not been touched since an epoch, as a subscriber to such chunks knows.
   package func isQuiet(at offset: UInt64, chunkBytes: Int, since epoch: UInt64) -> Bool {
     followings.contains { $0.activity.chunkBytes == chunkBytes && $0.activity.quietEpoch(at: offset) == epoch }
   }

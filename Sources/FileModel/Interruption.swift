@@ -43,7 +43,7 @@ public enum Interruption: Hashable, Sendable {
     }
   }
 
-  /// It says nothing of the file, only that nothing is known: it ends by itself, and nobody can accept it.
+  /// It says nothing of the file, only that nothing is known: it ends by itself, and no user can accept it.
   public var isOfSpool: Bool {
     switch self {
     case .spoolUnreadable, .spoolFailing: true

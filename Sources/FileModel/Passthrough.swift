@@ -2,7 +2,7 @@
 public enum Passthrough: String, CaseIterable, Sendable {
   /// None.
   case off
-  /// Those that are only read, while nobody writes them.
+  /// Those that are only read, while they have no writer.
   case read
   /// Those as well that are written and sent only once they are closed.
   case on

@@ -49,14 +49,14 @@ public struct FileOwnership: Hashable, Sendable {
   }
 }
 
-/// The files that the mount shows and nobody wrote: `status/…` and `.uploadfs/…`.
+/// The generated files that the mount shows: `status/…` and `.uploadfs/…`.
 ///
 /// Called on filesystem threads: answers come from memory, at once. Paths are relative to the mount's root and start
 /// with one of ``topLevelNames``.
 public protocol VirtualTree: Sendable {
   /// Names in the mount's root that belong to this tree; captures cannot take them.
   var topLevelNames: [[UInt8]] { get }
-  /// What the path is about; nil for what is about nothing that anybody could hide.
+  /// What the path is about; nil for what is about nothing that could be hidden.
   func subject(of path: RelativePath) -> VirtualSubject?
   /// What stands at the path; nil when nothing does.
   func node(at path: RelativePath) -> VirtualNode?

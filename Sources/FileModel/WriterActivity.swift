@@ -69,7 +69,7 @@ package struct WriterActivity: Hashable, Sendable {
     return settledIfQuiet()
   }
 
-  /// Whoever holds the only handles waits for the delivery of what was written, so that it has to be settled now: at a
+  /// The holder of the only handles waits for the delivery of what was written, so that it has to be settled now: at a
   /// close(2) that comes before the release, or at an fsync(2). A later change begins a new revision.
   package mutating func settledForDelivery() -> Announcement? {
     guard mutationsInFlight == 0, hasOpenRevision, !isGone else { return nil }
@@ -91,7 +91,7 @@ package struct WriterActivity: Hashable, Sendable {
   /// Whether everything that there is to say of its writers is said, although some may still have it open.
   package var isSettled: Bool { !hasOpenRevision && !isOpenedAnnounced && mutationsInFlight == 0 }
 
-  /// Whether nobody writes and nothing is under way.
+  /// Whether there is no writer and nothing is in flight.
   package var isQuiet: Bool { writableOpens == 0 && mutationsInFlight == 0 }
 
   /// A writer that came and went without writing is announced too: the listener has to know that it is gone.

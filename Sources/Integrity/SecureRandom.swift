@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Bytes that nobody can predict: nonces, keys, tokens.
+/// Unpredictable bytes: nonces, keys, tokens.
 public enum SecureRandom {
   /// Fresh random bytes. Throws when OpenSSL has none, as without entropy; to go on with predictable ones would be worse
   /// than not to go on.

@@ -44,7 +44,7 @@ public enum Units {
   }
 
   /// `12`, `1.5` or `1_000` followed by a unit in any case; at most six decimals. Exact integer arithmetic, because a
-  /// limit that is off by one rounding is a limit nobody set.
+  /// limit that is off by one rounding is a limit that was never set.
   private static func scaled(_ text: String, by units: [(String, UInt64)]) -> UInt64? {
     let text = text.filter { $0 != " " && $0 != "_" }
     let number = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }

@@ -24,7 +24,7 @@ public struct CoreLimits: Hashable, Sendable {
   /// Sessions of one credential that are not yet published; one more ends the one that is idle for longest, or is refused
   /// with 429.
   public var openSessionsPerCredential = 1000
-  /// Nobody's work is ended for a new session before it was left alone for so long.
+  /// No client's session is ended for a new one before it was idle for so long.
   public var idleSessionAgeMin: Milliseconds = 600_000
   /// Of one credential without a quota, what its sessions may hold that are kept until they are delivered. Beyond, no more is promised
   /// to be kept, and so their clients give up nothing more.

@@ -113,7 +113,7 @@ public struct NameRights: Sendable {
 }
 
 extension PublicationMark {
-  /// The identity for a log or an answer: it is a client's word, or anyone's who can write to the folder, and moves no cursor.
+  /// The identity for a log or an answer: a client chose it, or any program that can write to the folder, and it moves no cursor.
   fileprivate var shownID: String { fileID.unicodeScalars.map { $0.escaped(asASCII: true) }.joined() }
 }
 

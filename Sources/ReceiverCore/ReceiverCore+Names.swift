@@ -104,7 +104,7 @@ extension ReceiverCore {
 }
 
 extension UploadSession.PendingCommit {
-  /// Whoever asks again asks later.
+  /// A client that asks again asks later.
   var latestRequest: RequestID { waiters.max { $0.value < $1.value } ?? resumedBy }
 }
 

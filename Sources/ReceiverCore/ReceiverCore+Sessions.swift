@@ -60,7 +60,7 @@ extension ReceiverCore {
   }
 
   /// A client that dies may leave a session behind that it never heard of. These add up until they expire, and then nothing of
-  /// that client would get through any more; so of too many the one goes that nobody has touched for longest.
+  /// that client would get through any more; so of too many the one goes that was idle for longest.
   private mutating func makePlace(for credential: CredentialID) -> Bool {
     guard let open = openSessions[credential], open.count >= limits.openSessionsPerCredential else { return true }
     let idle = open.compactMap { sessions[$0] }.filter { $0.isIdle && now - $0.lastChange >= limits.idleSessionAgeMin }
@@ -199,7 +199,7 @@ extension ReceiverCore {
     }
   }
 
-  /// Ends a session: whoever waits for it is told, its files are deleted.
+  /// Ends a session: the requests that wait for it are answered, its files are deleted.
   mutating func remove(_ session: UploadSession, because refusal: Refusal) {
     let id = session.facts.sessionID
     end(session, because: refusal)

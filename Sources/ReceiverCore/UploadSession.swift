@@ -65,7 +65,7 @@ struct UploadSession: Sendable {
     var waiting: [RequestID] = []
   }
 
-  /// Nothing of it is under way, and nobody has reason to rely on what it holds.
+  /// Nothing of it is in flight, and no client has reason to rely on what it holds.
   var isIdle: Bool {
     guard !isReliedUpon, !isArriving, !isBeingWritten else { return false }
     switch phase {
@@ -115,7 +115,7 @@ struct UploadSession: Sendable {
   var runs: LookupSet<RequestID> = []
   var inFlightBeyond: UInt64 = 0
   var writesLeft: Int
-  /// After a restart nobody knows, so it is not assumed.
+  /// After a restart it is unknown, so it is not assumed.
   var reservation = SpaceReservation.none
   /// Its end is counted from here.
   var lastChange: Milliseconds

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Reads heat and power from sysfs, when somebody asks and at most once in an interval.
+/// Reads heat and power from sysfs, on demand and at most once in an interval.
 ///
 /// Nothing that decides about uploads can see this: UploadEngine does not depend on the target (spec A1).
 public final class TelemetryReader: Sendable {

@@ -17,7 +17,7 @@ package final class DeliveryWaiters: Sendable {
 
   private let state = Mutex(State())
 
-  /// Nobody waits.
+  /// No call waits.
   package init() {}
 
   package func add(

@@ -12,7 +12,7 @@ struct EarlyEvents: Sendable {
     case contentStays(FileID)
   }
 
-  /// That is far more than anybody does within the second that reading takes.
+  /// That is far more than programs cause within the second that reading takes.
   static let countMax = 4096
 
   /// What became of an event.

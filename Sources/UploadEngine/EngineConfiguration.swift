@@ -16,7 +16,7 @@ public struct EngineConfiguration: Sendable {
   public var availableMemory: (@Sendable () -> UInt64?)?
   /// The destination is asked at the start whether it takes the credentials.
   public var triesCredentials = false
-  /// Takes out of what a server says what nobody is to read, before it is logged, shown or kept; called from any thread.
+  /// Masks the secrets in what a server says, before it is logged, shown or kept; called from any thread.
   public var hide: (@Sendable (String) -> String)?
   /// The machine's name, for `{host}`.
   public var hostName = ""

@@ -4,7 +4,7 @@ import Synchronization
 import Threads
 
 /// What files are called where they are published, by the templates of their rules. A name is decided once, when a file is to
-/// be sent for the first time under a path, and recorded before anybody hears it; from then on it is the same for each
+/// be sent for the first time under a path, and recorded before it is used; from then on it is the same for each
 /// attempt, for the session that is opened early and for its commit, and after a restart.
 ///
 /// Deciding waits for the disk, so it happens on a thread of its own, and requests wait for it there; without a template

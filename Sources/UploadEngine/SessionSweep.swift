@@ -2,8 +2,8 @@ import Logging
 import Lookup
 import Synchronization
 
-/// Looks, at the start and once a day, for sessions that are left over at a destination where they stay until somebody ends
-/// them, and has those ended that this spool began (``LeftoverPlan``).
+/// Looks, at the start and once a day, for orphaned sessions at a destination where they stay until a client ends them. Has those
+/// ended that this spool began (``LeftoverPlan``).
 ///
 /// It goes on with each tick of the journal's thread, where it may wait for the disk; the transport's thread only leaves an
 /// answer here.
@@ -58,7 +58,7 @@ final class SessionSweep: Sendable {
       rest(until: now + Self.interval)
       begin(source, secondsSince1970)
     case .answered(let look, .failure(_)):
-      // Nobody is there, so nothing can be ended either.
+      // The server is not there, so nothing can be ended either.
       guard !look.candidates.isEmpty else { return rest(until: now + Self.interval) }
       rest(until: now + Self.intervalAfterFailure)
     case .answered(var look, .success(let response)):
@@ -84,7 +84,7 @@ final class SessionSweep: Sendable {
     }
   }
 
-  /// False where nobody can be asked.
+  /// False where no server can be asked.
   private func ask(_ look: Look, after next: String?, _ source: Source) -> Bool {
     guard let request = destination.sessionListRequest(after: next, at: .first) else { return false }
     phase.withLock { $0 = .asking(look) }

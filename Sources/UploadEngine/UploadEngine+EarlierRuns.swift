@@ -10,7 +10,7 @@ extension UploadEngine {
     case reading
     /// The disk does not let the catalog be read: what is new goes on without it.
     case failing
-    /// All is known, or nobody wants to know any more.
+    /// All is known, or the engine ends.
     case over
   }
 
@@ -52,7 +52,7 @@ extension UploadEngine {
         "not all upload records can be read: what they are of is sent from its beginning, and what lacks parts waits",
         metadata: ["error": "\(failure.message)"])
     }
-    // Without it nobody knows what was delivered, and what is not to be.
+    // Without it, it is unknown what was delivered, and what is not to be.
     let known = readRepeatedly("the catalog", isEndless: true) { failure in
       goOn(withoutEarlierRuns: reading?.records ?? [], failure)
     } _: { () throws(StorageError) in
@@ -144,7 +144,7 @@ extension UploadEngine {
     }
   }
 
-  /// The catalog cannot be read, and is tried again. Nothing of earlier runs is delivered meanwhile, for nobody knows whether it was, or
+  /// The catalog cannot be read, and is tried again. Nothing of earlier runs is delivered meanwhile, for it is unknown whether it was, or
   /// was cancelled; what is captured from now on is.
   private func goOn(withoutEarlierRuns records: [ResumeRecord], _ failure: StorageError) {
     change { state, now in

@@ -83,7 +83,7 @@ extension UploadEngine {
     }
   }
 
-  /// From here on a crash leaves behind that nobody knows whether these files were published.
+  /// After a crash from here on it is unknown whether these files were published.
   private func recordBeginning(of orders: [RequestOrder]) throws(StorageError) {
     let files = orders.flatMap { $0.order.publications.map(\.file) }
     guard !files.isEmpty else { return }
@@ -164,7 +164,7 @@ extension UploadEngine {
     }
   }
 
-  /// Where a session stays until somebody ends it, it is recorded from its beginning to its end.
+  /// Where a session stays until a client ends it, it is recorded from its beginning to its end.
   private func noteSession(of step: UploadStep, _ outcome: StepOutcome) {
     guard destination.abilities.sessionsStay else { return }
     switch (step, outcome) {

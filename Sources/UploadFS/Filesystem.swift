@@ -39,7 +39,7 @@ public final class Filesystem: Sendable, FileContents {
   let instance: SpoolInstance
   /// Until when the spool's filesystem keeps what its disk has not got yet; nil where that cannot be told.
   public var instanceName: String? { instance.name }
-  /// The times of a file that nobody changes stay as they are. Those of network filesystems are the server's, which may say them
+  /// The times of a file without a writer stay as they are. Those of network filesystems are the server's, which may say them
   /// some time after the change.
   let hasSteadyTimes: Bool
 

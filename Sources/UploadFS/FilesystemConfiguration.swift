@@ -12,7 +12,7 @@ public struct FilesystemConfiguration: Sendable {
   public var reserveBytes: UInt64 = 0
   /// The largest file that may be written.
   public var fileBytesMax: UInt64 = .max
-  /// How files are treated; here only whether somebody has to know which of their bytes are written, and when, and whose
+  /// How files are treated; here only whether the daemon has to know which of their bytes are written, and when, and whose
   /// close(2) and fsync(2) wait for the delivery.
   public var rules = FileRules()
   /// Which files the kernel may read and write past the daemon.

@@ -18,7 +18,7 @@ struct SpoolDirectory {
     let place = try SpoolPlace(checking: configuration)
     _ = try place.make()
     let captures = place.path + "/captures"
-    // Nobody gets at the captures through the spool itself, so with other users on the mount its root may be open to
+    // No user gets at the captures through the spool itself, so with other users on the mount its root may be open to
     // them; who may write there is then said by chmod(1) on the mount.
     let isNew = mkdir(captures, configuration.allowOther ? 0o755 : 0o700) == 0
     guard isNew || errno == EEXIST else { throw place.unusable(captures, "cannot be made") }

@@ -24,7 +24,7 @@ package struct SpoolPlace {
     }
   }
 
-  /// Makes the folder and those above it, for nobody else to enter. True when it was there and others could enter it.
+  /// Makes the folder and those above it, for no other user to enter. True when it was there and others could enter it.
   func make() throws(MountError) -> Bool {
     try make(path)
     let number = uploadfs_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
@@ -41,7 +41,7 @@ package struct SpoolPlace {
     return true
   }
 
-  /// Makes a folder, and its parents for nobody else to read.
+  /// Makes a folder, and its parents for no other user to read.
   private func make(_ path: String) throws(MountError) {
     var status = stat()
     if stat(path, &status) == 0 { return }

@@ -9,7 +9,7 @@ import Glibc
 public enum SpoolPrivacy: Hashable, Sendable {
   /// Only the daemon's user (and root) can enter it.
   case isPrivate
-  /// Others can enter it; it is the daemon's, and holds nothing but what a mount makes, so that nobody needs it open.
+  /// Others can enter it; it is the daemon's, and holds nothing but what a mount makes, so that no other user needs it open.
   case canBeTightened
   /// Others can enter it, and something else lies there that may be meant for them.
   case holdsMore(name: String)
@@ -49,7 +49,7 @@ public enum SpoolPrivacy: Hashable, Sendable {
     self.init(mode: status.st_mode, owner: status.st_uid, daemon: geteuid(), names: names)
   }
 
-  /// Others cannot do without it: the root, what stands there, and what anybody may write.
+  /// Others cannot do without it: the root, what stands there, and what every user may write.
   private static func isOfSystem(_ path: String) -> Bool {
     let place = SpoolPlace.resolved(path)
     var status = stat()

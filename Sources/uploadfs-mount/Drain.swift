@@ -43,7 +43,7 @@ final class Drain: Sendable {
     if isFirst { asked.signal() }
   }
 
-  /// The kernel has let go of the mount, because we wanted it or because somebody else did.
+  /// The kernel has let go of the mount, because the daemon wanted it or another program did.
   func noteUnmounted() {
     progress.withLock { $0.isMounted = false }
     unmounted.signal()
@@ -112,8 +112,8 @@ final class Drain: Sendable {
     return "\(Readable.count(files, "file")), \(Readable.bytes(summary.pendingBytes))\(rate)\(open)\(why)"
   }
 
-  /// Somebody may still stand in the mount: a moment is granted, then the mount is taken out of the tree and goes when
-  /// its last user does. The kernel tells nobody when that is, so it is tried again and again.
+  /// A process may still use the mount. It gets a moment; then the mount is taken out of the tree, and goes with its last
+  /// user. The kernel does not say when that is, so it is tried again and again.
   private func unmount() {
     let deadline = ContinuousClock.now + .seconds(5)
     while isMounted, !mount.unmount() {

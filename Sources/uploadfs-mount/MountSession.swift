@@ -110,7 +110,7 @@ final class MountSession: Sendable {
       && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
       && DedicatedThread.start("drain") { [self] in
         let status = drain.runWhenAsked()
-        // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.
+        // A process uses the mount although it is out of the tree, so the loop goes on: the process ends without it.
         if !drain.waitUntilUnmounted(within: .seconds(1)) {
           stop()
           Output.flush()
@@ -130,7 +130,7 @@ final class MountSession: Sendable {
     guard isServed.load(ordering: .relaxed) else {
       throw ToolFailure(.fuseUnavailable, "the kernel gave \(mountPoint) up before it was mounted")
     }
-    // Unmounted: by the drain, or by somebody else. In both cases what is left is delivered first.
+    // Unmounted: by the drain, or by another program. In both cases what is left is delivered first.
     drain.noteUnmounted()
     ended.wait()
     stop()

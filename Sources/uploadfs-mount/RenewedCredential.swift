@@ -5,7 +5,7 @@ import MountConfiguration
 import UploadEngine
 
 /// A credential that may end to be valid while files are uploaded, and where the next one comes from: a command that prints the
-/// token, or a file that somebody replaces.
+/// token, or a file that another program replaces.
 struct RenewedCredential: Sendable {
   private enum Origin {
     case command(String)

@@ -6,7 +6,7 @@ import MountConfiguration
 import Synchronization
 
 /// Where the credentials for S3 come from: the environment, the shared files, or a command that they name. Keys that end to
-/// be valid, or that somebody replaces in a file, are renewed while files are being uploaded.
+/// be valid, or that another program replaces in a file, are renewed while files are being uploaded.
 final class S3CredentialSource: Sendable {
   /// Keys are renewed so long before their end.
   private static let margin: Int64 = 300

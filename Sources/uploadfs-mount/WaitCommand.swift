@@ -23,7 +23,7 @@ struct WaitCommand: ParsableCommand {
       let mount = try MountView(mountPoint)
       let watch = try mount.watchSummary()
       var summary = try watch.read()
-      // Files from before the start get their numbers as they are found: until all are, nobody knows what to wait for.
+      // Files from before the start get their numbers as they are found: until all are, it is unknown what to wait for.
       var goal = summary.scanned ? summary.changeSequences : nil
       while !summary.hasDelivered(everythingUpTo: goal) {
         let left = limit.left ?? .seconds(1)
@@ -85,7 +85,7 @@ extension SummaryReading {
   /// The last change at each destination.
   var changeSequences: [UInt64] { destinations.map { $0.map(\.changeSequence) } ?? [changeSequence] }
 
-  /// Files that need somebody's help.
+  /// Files that need a user's help.
   var failedCount: Int { undeliveredFiles ?? count("failed") + count("interrupted") }
 
   /// Which files failed.

@@ -159,7 +159,7 @@ struct WordOptions: ParsableArguments {
           "\(began): nothing is published under the name that it has got since its delivery; give it another one first")
       }
       return ToolFailure(.refused, "\(began): \(reading?.state(at: name) ?? "its state does not allow it")")
-    // Nobody can write the status of what is gone.
+    // What is gone has no status that can be written.
     case EACCES where reading(of: path, mount)?.local == false: return gone
     case EROFS, ENOENT: return gone
     case EACCES, EPERM:
@@ -175,7 +175,7 @@ struct WordOptions: ParsableArguments {
 }
 
 extension FileWord {
-  /// Whether the word does something for a file that nobody has named.
+  /// Whether the command does something for a file that was not named.
   fileprivate func isFor(_ file: FileReading) -> Bool {
     let states = [file.state] + (file.destinations ?? []).map(\.state)
     return file.local
@@ -197,7 +197,7 @@ extension FileReading {
     if let name, destinations != nil, there == nil { return "it does not go to \(name)" }
     let state = there?.state ?? state
     let reason = there.map(\.reason) ?? reason
-    // Nobody has to do anything for it.
+    // It needs no user.
     if state == "writing" { return "it is still being written; it goes on by itself once it is closed" }
     return "it is \(state)" + (reason.map { ". \(Readable.line($0))" } ?? "")
   }

@@ -83,7 +83,7 @@ struct uploadfs_curl_body {
   void *context;
   const char *supply;
   size_t supply_count;
-  /// It must not be sent a second time without somebody's decision.
+  /// It must not be sent a second time without a user's decision.
   int is_sent_once;
 };
 

@@ -21,9 +21,9 @@ int uploadfs_renameat2(int from_directory, const char *from, int to_directory, c
 int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length);
 /// copy_file_range(2) needs _GNU_SOURCE. Both files' positions stay where they are.
 ssize_t uploadfs_copy_file_range(int from, int to, off_t offset, size_t count);
-/// sync_file_range(2) needs _GNU_SOURCE. Of the whole file: the disk begins with what was written, nobody waits for it.
+/// sync_file_range(2) needs _GNU_SOURCE. Of the whole file: the disk begins with what was written, and the call does not wait for it.
 int uploadfs_begin_writing(int fd);
-/// 1 when somebody has the file open for writing or mapped so that it can be written, 0 when nobody has, −1 with errno where
+/// 1 when a process has the file open for writing or mapped so that it can be written, 0 when none has, −1 with errno where
 /// that cannot be told. `fd` was opened for reading only, and the caller has no other descriptor of the file. Asks for a
 /// read lease (fcntl(2), F_SETLEASE), which the kernel gives only where there is no writer, and lets go of it at once.
 int uploadfs_is_open_for_writing(int fd);

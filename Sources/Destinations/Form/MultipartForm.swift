@@ -6,7 +6,7 @@ struct MultipartForm {
   let head: [UInt8]
   let tail: [UInt8]
 
-  /// `token` makes the boundary: nobody can write a file that holds it, as it is not known before.
+  /// `token` makes the boundary. No file holds it, as it is not known before.
   init(
     token: String, fields: [(name: String, value: String)], fileField: String, fileName: String, mimeType: String
   ) {

@@ -199,7 +199,7 @@ extension ResumableDestination {
       appending.isBegun(from: offset)
       return .send(patchRequest(session.upload, piece, at: offset, completes: isShort))
     case .lost:
-      // What nobody goes on with is not to wait for its end there.
+      // An abandoned upload is not to wait for its expiry there.
       return responses.last.map(answer)?.isGone == true ? .ended(gone()) : .send(cancellation(of: session.upload))
     case .refused(let failure):
       if responses.last.map(answer)?.refusesContent == true { memory.ends(.refused, of: session.upload) }
@@ -229,7 +229,7 @@ extension ResumableDestination {
     guard answer.isSuccess else { return .refused(answer.failure(limitBytes: abilities.fileBytesMax)) }
     if answer.contradictsItself(lengthBytes: lengthBytes, end: end) { return .unsaid(answer.failureWithoutOffset) }
     if let offset = answer.offset { return .reached(offset) }
-    // Only an answer to a look has to have an offset. A success without a word of the draft may be anybody's.
+    // Only an answer to a look has to have an offset. A success without a header of the draft may come from any server or proxy.
     return answer.isComplete == nil ? .unsaid(answer.failureWithoutOffset) : .tookAll
   }
 

@@ -70,7 +70,7 @@ public struct ResumableDestination: Destination {
     abilities.chunkBytesMin = max(
       TusLimits.partialBytesMin, Int(clamping: limits.requestBytesMin ?? 0))
     abilities.repeatsLeaveCopies = .wholeFiles
-    // After a crash nobody knows the address of a small file's upload; a session's can be asked whether it is complete.
+    // After a crash the address of a small file's upload is unknown; a session's can be asked whether it is complete.
     if options.unclear == .hold { abilities.publishesOnce = .wholeFiles }
     return abilities
   }
@@ -102,7 +102,7 @@ public struct ResumableDestination: Destination {
     return outcome.hiding(uploads(of: step, responses), at: address)
   }
 
-  /// An upload whose address is known can be asked. Of a small file that went in one request nobody knows it.
+  /// An upload whose address is known can be asked. That of a small file that went in one request is unknown.
   public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
     let failure = StepFailure(error)
     guard case .sendWholeFile(let sending) = step, error.mayHaveArrived, error.kind != .stopped,

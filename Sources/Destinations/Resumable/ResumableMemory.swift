@@ -33,7 +33,7 @@ final class ResumableMemory: Sendable {
     case underWay
     /// An earlier request was not answered.
     case unclear
-    /// Likewise, and whoever waits for it knows.
+    /// Likewise, and the step that waits for it knows.
     case told
     case complete
     /// The server has all of it and did not take it.
@@ -96,7 +96,7 @@ final class ResumableMemory: Sendable {
       if $0.completions.count >= Self.uploadsMax { $0.completions = [:] }
       switch $0.completions[upload] {
       case nil, .told: $0.completions[upload] = .underWay
-      // Nobody has said what became of the one before.
+      // The outcome of the one before was never reported.
       case .underWay: $0.completions[upload] = .unclear
       case .unclear, .complete, .refused: break
       }
@@ -114,7 +114,7 @@ final class ResumableMemory: Sendable {
     }
   }
 
-  /// Somebody has said what became of it; nil: nothing.
+  /// Its outcome is reported; nil: not yet.
   func ends(_ completion: Completion?, of upload: String) { state.withLock { $0.completions[upload] = completion } }
 
   // MARK: - Small files

@@ -96,7 +96,7 @@ struct S3Answer {
     }
   }
 
-  /// Failures for which somebody has to look at the settings, and what the status alone says.
+  /// Failures for which a user has to check the settings, and what the status alone says.
   private func accessFailure(
     _ code: String, _ said: String, _ region: String, _ renewsCredentials: Bool
   ) -> StepFailure {

@@ -8,7 +8,7 @@ public struct S3Credentials: Hashable, Sendable, CustomStringConvertible, Custom
   public var secretAccessKey: String
   /// Goes with keys that are valid for a while only.
   public var sessionToken: String?
-  /// When they end to be valid, seconds since 1970; nil when they do not, or nobody knows.
+  /// When they end to be valid, seconds since 1970; nil when they do not, or it is unknown.
   public var expiresAtSeconds: Int64?
 
   /// Credentials; refused when they hold what could not stand in a header field.

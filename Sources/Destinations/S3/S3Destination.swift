@@ -26,7 +26,7 @@ public struct S3Options: Hashable, Sendable {
   public var checksum = Checksum.auto
   /// What to do when the key is another capture's.
   public var ifExists = IfExists.number
-  /// Credentials that have expired are replaced without anybody's help.
+  /// Expired credentials are replaced without a user's help.
   public var renewsCredentials = false
   /// Part requests in flight for one upload.
   public var parallelChunks = UploadConstants.maxParallelChunkUploads

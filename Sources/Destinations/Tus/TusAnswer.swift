@@ -11,7 +11,7 @@ struct TusAnswer {
   /// How far the upload goes.
   var offset: UInt64? { response.header("upload-offset").flatMap { UInt64($0) } }
   /// The server itself says that the upload is not there. 403 as well: some servers do not tell what is not there from what is
-  /// not ours. Whoever answers without the protocol's own header is something in between, and may answer otherwise later.
+  /// not ours. An answer without the protocol's own header comes from a proxy in between, and may be another one later.
   var isGone: Bool { saysNotThere && isOfServer }
   private var saysNotThere: Bool { [403, 404, 410].contains(response.status) && !response.isForeignPage }
   /// It has the protocol's own header.

@@ -47,7 +47,7 @@ extension TusDestination {
       return joinAtOnce(request, parts, commit, rest)
     }
     guard let response = rest.popFirst() else { return .send(latchRequest()) }
-    // It was announced, but whoever refuses it gets what every server understands.
+    // It was announced, but a server that refuses it gets what every server understands.
     if [400, 501].contains(response.status) { return joinAtOnce(request, parts, commit, rest) }
     switch created(response) {
     case .failure(let failure): return .ended(.refused(failure))

@@ -15,7 +15,7 @@ public struct TokenFileError: Error, Hashable, Sendable, CustomStringConvertible
 
 /// The file of tokens: one `ROOT TOKEN [also=TOKEN]… [was=TOKEN]… [quota=BYTES]` a line; `#` at the beginning of a word begins a comment.
 public enum TokenFile {
-  /// No token that lets anyone in is shorter: what is left of one in a file that was cut would be guessed.
+  /// No valid token is shorter: what is left of one in a file that was cut would be guessed.
   public static let tokenBytesMin = 8
   /// Shorter ones are warned of.
   public static let safeTokenBytesMin = 32
@@ -51,7 +51,7 @@ public enum TokenFile {
     return credentials
   }
 
-  /// Whether a token may let anyone in.
+  /// Whether a token may be valid.
   public static func isLongEnough(_ token: String) -> Bool { token.utf8.count >= tokenBytesMin }
 
   /// What its operator should look at in a file that is used; holds no token.

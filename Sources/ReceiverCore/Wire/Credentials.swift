@@ -6,7 +6,7 @@ public struct Credential: Hashable, Sendable {
   public var token: String?
   /// More bearer tokens of the same user, so that one can be exchanged for another. Secrets.
   public var otherTokens: [String]
-  /// Tokens that the user had: they let nobody in, and its sessions and tags of then are still its own. Secrets.
+  /// Tokens that the user had. They are no longer valid; its sessions and tags of then are still its own. Secrets.
   public var formerTokens: [String]
   /// The folder that its files are published in.
   public var root: String

@@ -33,7 +33,7 @@ public struct RequestTranslation: Sendable {
   private let capabilities: Capabilities
 
   /// Translates for a receiver with these credentials and limits. The operator's token asks for the counts of all; without
-  /// one they are everyone's where there is a single credential, and nobody's where there are several.
+  /// one they are of every client where there is a single credential, and of none where there are several.
   public init(credentials: [Credential], operatorToken: String? = nil, limits: CoreLimits) {
     self.credentials = CredentialTable(credentials)
     isShared = credentials.count > 1

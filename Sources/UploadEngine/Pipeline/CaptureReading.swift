@@ -5,7 +5,7 @@ import Synchronization
 /// One capture that is open for reading, with what is mapped of it.
 ///
 /// A shared flock(2) is held as long as it is open. Tools that lock a file in the mount lock the mount's file and not this
-/// one; the lock is for people and programs that work on the spool itself: while somebody holds it exclusively, nothing
+/// one; the lock is for people and programs that work on the spool itself: while a program holds it exclusively, nothing
 /// is read.
 final class CaptureReading: Sendable {
   private struct Mappings {
@@ -37,7 +37,7 @@ final class CaptureReading: Sendable {
     plan = ReadingPlan(sizeBytes: opened.sizeBytes, method: method, savesMemory: savesMemory)
     mappings = Mutex(Mappings())
     holes = CaptureReading.holes(of: file, opened)
-    // Some network filesystems know no locks; then there is nobody to keep out.
+    // Some network filesystems know no locks; then no program is kept out.
     if let descriptor = file.descriptor, flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK {
       throw .locked
     }

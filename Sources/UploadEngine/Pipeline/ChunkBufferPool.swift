@@ -146,7 +146,7 @@ public final class ChunkBufferPool: Sendable {
 
 /// One buffer of a ``ChunkBufferPool``, held by one owner at a time.
 ///
-/// The owner fills it through ``mutableBytes(count:)``, sets ``count``, and from then on everybody may read ``bytes``.
+/// The owner fills it through ``mutableBytes(count:)``, sets ``count``, and from then on every thread may read ``bytes``.
 /// It goes back with ``release()``, or by itself when the last reference is dropped.
 public final class ChunkBuffer: PinnedBytes {
   private let region: Region
@@ -193,7 +193,7 @@ public final class ChunkBuffer: PinnedBytes {
 
   /// Wipes the used bytes and gives the memory back; only the first call does anything.
   ///
-  /// - Important: nobody may still read ``bytes``: a request that sends from it has completed.
+  /// - Important: no reader of ``bytes`` may be left: a request that sends from it has completed.
   public func release() {
     guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
     let touched = touchedCount.load(ordering: .relaxed)

@@ -17,7 +17,7 @@ final class FileStream: StreamedFile {
     var acquire: @Sendable () -> ChunkBuffer?
     /// False when the workers take no more.
     var submit: @Sendable (ReadJob) -> Bool
-    /// Nobody needs these bytes in the page cache any more.
+    /// These bytes are no longer needed in the page cache.
     var letGo: @Sendable (Range<UInt64>) -> Void
   }
 
@@ -36,7 +36,7 @@ final class FileStream: StreamedFile {
     var attempt: UInt64 = 0
     var failure: String?
     var isEnded = false
-    /// Set while somebody waits for the next piece.
+    /// Set while a reader waits for the next piece.
     var whenReady: (@Sendable () -> Void)?
     var isAwaited = false
     var sending: Piece?

@@ -114,7 +114,7 @@ final class HybridIOEngine: Sendable {
     }
   }
 
-  /// Closes what nobody reads from any more, and drops the pages that were still dirty when they were acknowledged. Called
+  /// Closes what has no reader any more, and drops the pages that were still dirty when they were acknowledged. Called
   /// about once a second.
   func sweep() {
     let now = monotonicNanoseconds()

@@ -57,9 +57,9 @@ final class Monitor<State>: @unchecked Sendable {
 
   /// What a look at the state comes to.
   enum Look<Result> {
-    /// Look again when somebody signals (or for no reason).
+    /// Look again after a signal (or for no reason).
     case again
-    /// Look again when somebody signals, and at the latest at this instant of the monotonic clock.
+    /// Look again after a signal, and at the latest at this instant of the monotonic clock.
     case againBy(nanoseconds: Int64)
     /// The wait is over.
     case done(Result)
@@ -68,7 +68,7 @@ final class Monitor<State>: @unchecked Sendable {
   /// Looks at the state with the lock held until a look says that the wait is over; between two looks the lock is given up.
   ///
   /// Each look is an access of its own. A wait *inside* an `inout` access would break Swift's law of exclusivity: while the
-  /// lock is given up others change the state, and the optimiser, which may rely on nobody doing so, goes on with what it
+  /// lock is given up others change the state, and the optimiser, which may rely on no such change, goes on with what it
   /// has in registers. A release build then waits for ever.
   func wait<Result>(_ look: (inout State) -> Look<Result>) -> Result {
     pthread_mutex_lock(mutex)

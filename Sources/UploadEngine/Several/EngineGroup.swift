@@ -232,7 +232,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     return DeliveryWait(number: number)
   }
 
-  /// Nobody waits any more.
+  /// No call waits any more.
   public func endWaiting(_ wait: DeliveryWait, for id: FileID) {
     guard members.count > 1 else { return members[0].engine.endWaiting(wait, for: id) }
     guard let shared = forget(wait.number) else { return }
@@ -245,7 +245,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   }
 }
 
-/// Somebody who waits for a delivery to several places.
+/// A call that waits for a delivery to several destinations.
 private final class SharedWait: Sendable {
   private struct State {
     var left: Int
@@ -284,7 +284,7 @@ private final class SharedWait: Sendable {
   /// Nothing is delivered any more.
   func end() { state.withLock { $0.whenKnown.take() }?(.failed) }
 
-  /// Nobody is told any more; what the engines were asked.
+  /// No call is told any more; what the engines were asked.
   func giveUp() -> [(engine: UploadEngine, wait: DeliveryWait)] {
     state.withLock { state in
       state.whenKnown = nil

@@ -224,7 +224,7 @@ public struct MountSummary: Hashable, Sendable {
   public var unloadedFiles = 0
   /// The scan of the spool has ended: files from before the start are all known.
   public var isScanned = false
-  /// A folder of the spool could not be read for so long that nobody waits for it any more.
+  /// A folder of the spool could not be read for so long that no call waits for it any more.
   public var isScanGivenUp = false
   /// True once the daemon was asked to stop and is delivering what is left.
   public var isDraining = false

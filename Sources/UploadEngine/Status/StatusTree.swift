@@ -17,7 +17,7 @@ public protocol StatusSource: Sendable {
   func load(at path: RelativePath) -> Bool
   /// What stands in a folder of the spool, where memory does not hold all files; may wait for the local disk.
   func spoolEntries(of folder: RelativePath) -> [SpoolEntry]?
-  /// Obeys what somebody has written to a file's status; durable on return. May wait for the local disk.
+  /// Executes the command that a user has written to a file's status; durable on return. May wait for the local disk.
   func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal)
 }
 
@@ -39,7 +39,7 @@ public struct ControlFile: Sendable {
   let name: [UInt8]
   let render: @Sendable () -> [UInt8]
 
-  /// A file with a name; `render` makes its content when somebody reads. It is called on filesystem threads, so it must
+  /// A file with a name; `render` makes its content for each reader. It is called on filesystem threads, so it must
   /// not block, and it must not depend on how many files there are.
   public init(_ name: String, render: @escaping @Sendable () -> [UInt8]) {
     self.name = Array(name.utf8)
@@ -50,7 +50,7 @@ public struct ControlFile: Sendable {
 /// The virtual files of the mount (spec I1, I3): `status/<path>.json` for every file, the short form
 /// `status/<stem>.json` where it is unambiguous, and the files of `.uploadfs/`.
 ///
-/// Where documents stand is kept here; what is in them is asked of the ``StatusSource`` when somebody reads. The source
+/// Where documents stand is kept here; what is in them is asked of the ``StatusSource`` for each reader. The source
 /// is never called with a lock held.
 public final class StatusTree: VirtualTree {
   private struct State {

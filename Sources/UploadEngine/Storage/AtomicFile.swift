@@ -66,7 +66,7 @@ enum AtomicFile {
     try syncFolder(of: path, effects)
   }
 
-  /// Makes `bytes` durable at the end of a file of `byteCount` bytes; refuses one of any other length, which somebody else
+  /// Makes `bytes` durable at the end of a file of `byteCount` bytes; refuses one of any other length, which another program
   /// must have written. After a failure the file may end with some of the bytes.
   static func append(
     _ bytes: [UInt8], to path: String, of byteCount: Int, effects: FileEffects

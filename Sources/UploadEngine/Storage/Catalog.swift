@@ -26,7 +26,7 @@ public final class Catalog: Sendable {
 
   private let state: Mutex<State>
   private let changes = Atomic<UInt64>(0)
-  /// Damage that nobody has been told of. Behind a lock of its own: the other one is held while the disk is asked.
+  /// Damage that was not reported yet. Behind a lock of its own: the other one is held while the disk is asked.
   private let unsaidDamage: Mutex<String?>
   let path: String
   /// There was none at the start.

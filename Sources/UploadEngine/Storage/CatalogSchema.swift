@@ -69,7 +69,7 @@ enum CatalogSchema {
     migrator.registerMigration("3") { database in
       try database.execute(sql: "ALTER TABLE file ADD COLUMN receipt_answer TEXT")
     }
-    // Sessions that nobody but us would end.
+    // Sessions that no other client would end.
     migrator.registerMigration("4") { database in
       try database.execute(
         sql: """

@@ -10,7 +10,7 @@ import Threads
 /// Work is named by file and the content is fetched when it is written, so that a burst of changes of one file is
 /// written once, always the latest, and the amount of waiting work is bounded by the number of files.
 ///
-/// A transaction costs far more than a row in it, so the catalog's entries gather: those that somebody waits for (they have
+/// A transaction costs far more than a row in it, so the catalog's entries gather: those that a delivery waits for (they have
 /// a receipt) for as long as the last transaction is fresh, all others longer, so that most small files are delivered by
 /// then and are written once, not twice.
 final class EngineJournal: Sendable {
@@ -58,9 +58,9 @@ final class EngineJournal: Sendable {
   }
 
   private struct Work {
-    /// Entries that somebody waits for.
+    /// Entries that a delivery waits for.
     var awaited: OrderedDictionary<FileID, CatalogWork> = [:]
-    /// Entries that nobody waits for.
+    /// Entries that no delivery waits for.
     var patient: OrderedDictionary<FileID, CatalogWork> = [:]
     /// When the patient ones should be written at last; nil when there is none.
     var patientDue: Int64?
@@ -155,7 +155,7 @@ final class EngineJournal: Sendable {
   private static let tickNanoseconds: Int64 = 1_000_000_000
   /// From one transaction to the next.
   private static let gatherNanoseconds: Int64 = 10_000_000
-  /// How long an entry waits that nobody waits for. What a crash takes of these is known again from the spool.
+  /// How long an entry waits that no delivery waits for. What a crash takes of these is known again from the spool.
   private static let patienceNanoseconds: Int64 = 500_000_000
 
   private let work: Monitor<Work>
@@ -194,7 +194,7 @@ final class EngineJournal: Sendable {
     thread.withLock { thread, _ in thread.take() }?.join()
   }
 
-  /// Somebody waits for an entry with a receipt: ``Source/recorded`` is what makes a delivery believed.
+  /// A delivery waits for an entry with a receipt: ``Source/recorded`` is what makes a delivery believed.
   func record(_ id: FileID, isAwaited: Bool) { add { $0.add(.record, of: id, isAwaited: isAwaited) } }
   func forget(_ id: FileID) { add { $0.add(.forget, of: id, isAwaited: false) } }
   func saveResume(_ id: FileID) { add { $0.resume[id] = .save } }
@@ -378,12 +378,12 @@ final class EngineJournal: Sendable {
     do throws(StorageError) {
       try catalog.note(sessions: sessions)
     } catch {
-      // Not tried again: at worst a session that nobody goes on with is left to the server.
+      // Not tried again: at worst an orphaned session is left to the server.
       logger.warning("cannot record which sessions are under way", metadata: ["error": "\(error)"])
     }
   }
 
-  /// `isKnown` says that the catalog has everything that it was to have: without its entry nobody knows whose a record is.
+  /// `isKnown` says that the catalog has everything that it was to have: without its entry it is unknown whose a record is.
   private func write(_ work: ResumeWork, _ id: FileID, _ source: Source, isKnown: Bool) {
     switch work {
     case .remove:

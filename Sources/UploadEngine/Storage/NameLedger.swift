@@ -9,7 +9,7 @@ import Synchronization
 /// Which file was given which name by a template, and which number. SQLite; what it has said once it says again, also after a
 /// crash, and no two captures get the same name because of a template.
 ///
-/// Of a file that is gone only its names stay, each with the path that it was for: they are taken for good, and nobody asks
+/// Of a file that is gone only its names stay, each with the path that it was for: they are taken for good, and no engine asks
 /// again what the file is called.
 ///
 /// One for all engines of a process. Blocking; calls from several threads queue up behind one connection.
@@ -520,7 +520,7 @@ public final class NameLedger: Sendable {
   /// The number stays given as well: SQLite remembers the highest one by itself (AUTOINCREMENT).
   private static func forget(_ file: Data, _ database: Database) throws {
     // A name may have passed to another file that came under its path. One that the file had under several paths passes to
-    // nobody: which of them was the last, and where its only copy is looked for, is not known here.
+    // no file: which of them was the last, and where its only copy is looked for, is not known here.
     try database.cachedStatement(
       sql: """
         UPDATE owner SET file = x'', path = CASE

@@ -39,7 +39,7 @@ public protocol Destination: Sendable {
   func offers(in response: HTTPResponse) -> DestinationOffers
   /// The name under which a file's path will be published; tells people when it differs from the path.
   func publishedName(for path: RelativePath) -> String
-  /// The request that takes away again what was published; nil where nobody can. Captures are never taken away: only a test
+  /// The request that takes away again what was published; nil where no client can. Captures are never taken away: only a test
   /// of the destination cleans up behind itself.
   func removalRequest(of path: RelativePath, _ receipt: Receipt, at endpoint: EndpointID) -> HTTPRequest?
   /// The same where it is to leave names alone that are taken, and relies on the server for that without looking itself; nil
@@ -49,8 +49,8 @@ public protocol Destination: Sendable {
   func limitsRequest(at endpoint: EndpointID) -> HTTPRequest?
   /// What the server takes, by its answer to that; nil when it is not understood.
   func limits(in response: HTTPResponse) -> DestinationLimits?
-  /// The request that lists the sessions that are open at the place where files go, whoever began them, from the first on or
-  /// behind ``SessionPage/next``; nil where nobody lists them.
+  /// The request that lists the sessions that are open at the place where files go, of every client, from the first on or
+  /// behind ``SessionPage/next``; nil where the server does not list them.
   func sessionListRequest(after next: String?, at endpoint: EndpointID) -> HTTPRequest?
   /// What a session is called in that list.
   func listedID(ofSession id: String) -> String
@@ -113,10 +113,10 @@ extension Destination {
   /// What is published is replaced.
   public var underConditionsAlone: (any Destination)? { nil }
 
-  /// There is nobody to ask.
+  /// There is no server to ask.
   public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? { nil }
 
-  /// Nobody was asked.
+  /// No server was asked.
   public func limits(in response: HTTPResponse) -> DestinationLimits? { nil }
 
   /// There is no such list.
@@ -125,6 +125,6 @@ extension Destination {
   /// As everywhere else.
   public func listedID(ofSession id: String) -> String { id }
 
-  /// Nobody was asked.
+  /// No server was asked.
   public func sessionPage(in response: HTTPResponse) -> SessionPage? { nil }
 }

@@ -10,8 +10,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var unknownLength: Bool
   /// A file of at most this size goes in one request; 0 when there is no such request.
   public var wholeFileBytesMax: Int
-  /// What must not be published twice: a file of which it is not known whether it was published waits until somebody has
-  /// looked, also after a crash.
+  /// What must not be published twice: a file of which it is not known whether it was published waits until a user has checked
+  /// the server, also after a crash.
   public var publishesOnce = PublishedOnce.nothing
   /// Requests of which each further one may leave a copy at the server, whatever is to become of a file for that.
   public var repeatsLeaveCopies = PublishedOnce.nothing
@@ -44,7 +44,7 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var chunkCountMax = Int.max
   /// A session can be ended, with what the server holds for it; elsewhere it is left to expire.
   public var endsSessions = true
-  /// A session that nobody ends may stay at the server for ever, and takes space there.
+  /// An orphaned session may stay at the server for ever, and takes space there.
   public var sessionsStay = false
   /// Of two contents of one name the one that was sent later stays, however late the server hears of either.
   public var ordersPublications = false
@@ -97,7 +97,7 @@ extension DestinationAbilities {
 
 /// Requests of which a second one may make another file at the server.
 public enum PublishedOnce: Hashable, Sendable {
-  /// None, or nobody minds.
+  /// None, or a copy does no harm.
   case nothing
   /// Those that carry the whole file; what a commit has published can be asked for.
   case wholeFiles

@@ -1,4 +1,4 @@
-/// What the name of a host says, without asking anybody.
+/// What the name of a host says, without a resolver.
 public enum HostName {
   /// Whether it is this machine: `localhost`, a name below it (RFC 6761, section 6.3), 127.0.0.0/8 or ::1.
   public static func isLoopback(_ host: String) -> Bool {

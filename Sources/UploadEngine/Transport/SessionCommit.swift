@@ -20,7 +20,7 @@ public struct SessionCommit: Hashable, Sendable {
   public var mode: UInt32
   /// Every chunk, in order; empty where the destination does not ask for them.
   public var chunks: [CommittedChunk]
-  /// The file's identity; nil where nobody asks for it.
+  /// The file's identity; nil where the server does not ask for it.
   public var fileID: FileID?
   /// The size of every chunk but the last.
   public var chunkBytes: Int?

@@ -11,8 +11,8 @@ public struct StepFailure: Error, Hashable, Sendable {
     /// The server keeps the session, and cannot tell any more what it holds: start a new one, unless there are parts that the
     /// session alone has.
     case sessionDamaged
-    /// What was acknowledged of the chunk's row is gone, or the server holds bytes behind it of which nobody knows what they
-    /// are: the row is to begin anew.
+    /// What was acknowledged of the chunk's row is gone, or the server holds unknown bytes behind it: the row is
+    /// to begin anew.
     case rowLost
     /// The server holds other bytes in the chunk's place and does not take new ones: the upload is to begin anew.
     case notReplaceable

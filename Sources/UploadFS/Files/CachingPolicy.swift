@@ -45,7 +45,7 @@ struct CachingPolicy: Hashable, Sendable {
     var hasSetIDBits = false
     /// The kernel may be given the spool's file.
     var mayPass = false
-    /// Nobody has to know which parts of the file are written, and when.
+    /// The daemon does not have to know which parts of the file are written, and when.
     var mayWriteUnseen = false
   }
 

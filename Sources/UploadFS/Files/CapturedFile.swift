@@ -31,10 +31,10 @@ final class CapturedFile: Sendable {
     /// What became of the content in its writers' hands, now and when it was last settled.
     @RarelyOther var fate = ContentFate()
     @RarelyOther var settledFate = ContentFate()
-    /// What the spool file is marked with; nil until somebody has looked.
+    /// What the spool file is marked with; nil until it was read.
     var mark: SpoolMark?
     var changeTime = ChangeTime()
-    /// What it was found with, until somebody looks.
+    /// What it was found with, until it is read.
     var found: SpoolLabel.Found?
     /// What its label says beside its identity, its mark and what is missing; nil where that is nothing.
     var rest: LabelRest?
@@ -72,7 +72,7 @@ final class CapturedFile: Sendable {
     var nameChanges: UInt64 = 0
     /// Where its chunks stand, for those who follow them; until it is settled.
     var chunks = FollowedChunks()
-    /// Made with O_TMPFILE and not linked yet: nobody is told of it.
+    /// Made with O_TMPFILE and not linked yet: the sink does not know of it.
     var isNameless = false
     /// What is no longer in the spool.
     @Rare var released: ReleasedChunks?
@@ -93,7 +93,7 @@ final class CapturedFile: Sendable {
     var foundAnnounced = false
     /// What was asked before the scan came to it; nil where there was no need.
     var survivingWriter: SurvivingWriter?
-    /// What the content was like while nothing was writing to it; nil until somebody has looked.
+    /// What the content was like while nothing was writing to it; nil until it was read.
     var seen: Filesystem.SeenContent?
     /// Another program has changed the content past the mount, which the sink is still to be told.
     var isChangedByHand = false
@@ -179,13 +179,13 @@ extension CapturedFile.State {
     FileLabel(id: id, mark: mark, released: released, pointer: pointer, others: rest?.others ?? [])
   }
 
-  /// Nobody writes, and every writer has closed a descriptor since it last did.
+  /// No writer writes, and every one has closed a descriptor since it last did.
   var areWritersResting: Bool {
     // A writer that passes the daemon is one mutation as long as it has the file open.
     restingWriters == activity.writableOpens && activity.mutationsInFlight == unseenWriters
   }
 
-  /// Nobody keeps what has no name any more.
+  /// What has no name any more is not kept.
   mutating func lostLastName() {
     activity.lostLastName()
     asking = nil
@@ -214,7 +214,7 @@ extension CapturedFile.State {
     return refusal == nil ? .writing(in: instance) : .interrupted(.notOnDisk)
   }
 
-  /// The epoch of a content that its writers have closed; nil where somebody may be changing it.
+  /// The epoch of a content that its writers have closed; nil where a writer may be changing it.
   var wholeEpoch: UInt64? { areWritersResting && unseenWriters == 0 ? activity.epoch : nil }
 }
 

@@ -14,7 +14,7 @@ struct DiskRefusal: Sendable {
   /// The content is no longer in memory between these places, the first byte and the end of the last.
   var lost: Range<UInt64>?
 
-  /// Nothing is to be read of the file: nobody knows whether it is what was written.
+  /// Nothing is to be read of the file: it is unknown whether it is what was written.
   var holdsFile: Bool { pages == nil && lost == nil }
 
   init(_ error: SystemError) {

@@ -22,7 +22,7 @@ final class FileHandle: Sendable {
   let killingSignal = Atomic<Int32>(0)
   /// Something was written through it, or its size or space changed.
   let hasChanged = Atomic<Bool>(false)
-  /// Somebody has asked that what was written by then be on the disk.
+  /// A call has asked that what was written by then be on the disk.
   let hasSynchronized = Atomic<Bool>(false)
   /// A descriptor of it was closed and nothing was written since: it no longer counts as a writer.
   let isResting = Atomic<Bool>(false)

@@ -63,7 +63,7 @@ struct DirectoryReply {
       parameters = Reply.parameters(found, isVirtualPlace: found.node.isVirtual)
       counted.append(found.node)
     } else {
-      // Node 0: only a name and a type, which the kernel looks up when somebody asks for more.
+      // Node 0: only a name and a type, which the kernel looks up when a program asks for more.
       parameters.attr.st_ino = ino_t(inode)
       parameters.attr.st_mode = mode
     }

@@ -42,7 +42,7 @@ struct Reply: ~Copyable {
     discard self
   }
 
-  /// Somebody else answers it.
+  /// Another thread answers it.
   consuming func deferred() -> DeferredRequest {
     let deferred = DeferredRequest(pointer: request)
     discard self

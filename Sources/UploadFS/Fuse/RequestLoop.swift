@@ -6,7 +6,7 @@ import Threads
 /// Receives the kernel's requests, and has libfuse call back for each of them on one of several threads.
 ///
 /// Libfuse's own loop gives every request to the thread that comes next: with a disk that hangs all of them soon wait for it, and
-/// nobody answers for what needs no disk (docs/semantics.md, S41i). Threads are started when they are needed.
+/// no thread answers what needs no disk (docs/semantics.md, S41i). Threads are started when they are needed.
 final class RequestLoop: Sendable {
   // Libfuse's session, whose functions that receive and process are made for several threads. The mount that owns it outlives this.
   private struct Session: @unchecked Sendable { let pointer: OpaquePointer }

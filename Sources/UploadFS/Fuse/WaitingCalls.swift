@@ -76,7 +76,7 @@ final class WaitingCalls: Sendable {
     if isArmed { end(token, .interrupted) }
   }
 
-  /// Nobody is kept waiting any more, now or later.
+  /// No call is kept waiting any more, now or later.
   func endAll() {
     let tokens = state.withLock { state -> [UInt] in
       state.isClosed = true
@@ -98,7 +98,7 @@ final class WaitingCalls: Sendable {
   }
 }
 
-/// A request that somebody answers later.
+/// A request that is answered later.
 ///
 /// `@unchecked Sendable` is sound because a request may be answered from any thread, and ``WaitingCalls`` hands it to exactly
 /// one that does.

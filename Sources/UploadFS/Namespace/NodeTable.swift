@@ -36,7 +36,7 @@ struct NodeTable {
   private var byKey: [SpoolKey: NodeID] = [:]
   private var byFile: [FileID: NodeID] = [:]
   private var nextNumber = NodeID.root.rawValue + 1
-  /// Files that still have names which nobody has looked up yet; see ``keepReachable(_:)``.
+  /// Files that still have names which were not looked up yet; see ``keepReachable(_:)``.
   private var keepsKeyWithoutName: Set<NodeID> = []
 
   /// The regular files among the pinned nodes, the longest pinned first.
@@ -45,7 +45,7 @@ struct NodeTable {
   /// collects O_PATH descriptors. Each costs a descriptor and its blocks; beyond this many the longest pinned goes.
   static let pinnedFilesMax = 256
 
-  /// Pins of nodes that need them no more, until somebody closes them outside of the lock.
+  /// Pins of nodes that need them no more, until they are closed outside of the lock.
   private var released: [FileDescriptor] = []
 
   /// A namespace that holds only the root.
@@ -150,7 +150,7 @@ struct NodeTable {
   ) -> NodeID {
     if let known = nodes[entry.directory]?.children[entry.name] {
       if nodes[known]?.key == key, nodes[known]?.kind == kind { return known }
-      // Somebody changed the spool behind our back; what stood here does so no longer.
+      // Another program changed the spool; what stood here does so no longer.
       removeName(entry)
     }
     if let known = byKey[key], nodes[known]?.kind == kind {
@@ -174,7 +174,7 @@ struct NodeTable {
     return id
   }
 
-  /// A regular file that nobody can come upon before it gets a name: until then it is known by its number only. The kernel
+  /// A regular file that no lookup finds before it gets a name: until then it is known by its number only. The kernel
   /// is about to be told of it.
   mutating func adoptNameless(
     _ key: SpoolKey, pin descriptor: FileDescriptor, makeFile: (NodeID) -> CapturedFile
@@ -191,7 +191,7 @@ struct NodeTable {
   /// After a successful linkat(2) of such a file. The kernel is about to be told of it once more.
   mutating func giveFirstName(_ entry: DirectoryEntry, to id: NodeID) {
     guard let key = nodes[id]?.key else { return }
-    // Somebody took away by hand what stood there, or what had the spool's number for this file.
+    // What stood there was taken away by hand, or what had the spool's number for this file.
     removeName(entry)
     for stale in names(of: key) { removeName(stale) }
     addName(entry, to: id)

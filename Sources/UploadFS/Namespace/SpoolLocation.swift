@@ -3,7 +3,7 @@ import Glibc
 
 /// Where system calls reach an entry of the spool: the descriptor of the folder that it stands in, and its name.
 ///
-/// The folder is reached through folders alone. A symbolic link that somebody put into the spool in the place of one leads
+/// The folder is reached through folders alone. A symbolic link that another program put into the spool in the place of one leads
 /// nowhere: system calls guard the last part of a path only, and would carry out in another place, with the daemon's rights,
 /// what was asked for here.
 ///

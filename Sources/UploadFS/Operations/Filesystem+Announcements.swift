@@ -223,7 +223,7 @@ extension Filesystem {
           return beginRevision(of: file, &state, &mutation)
         }
       } catch {
-        // The sink expects a change, and where nobody has the file open no close will say that there was none.
+        // The sink expects a change, and where no process has the file open, no close says that there was none.
         if isFirst {
           sink.contentStays(file.id)
           announceInOrder(file) { $0.activity.isQuiet && !$0.activity.isGone ? .settled : nil }
@@ -234,7 +234,7 @@ extension Filesystem {
     }
   }
 
-  /// ``beginMutation(of:_:through:)`` where nobody can refuse the change.
+  /// ``beginMutation(of:_:through:)`` where nothing can refuse the change.
   @discardableResult
   func beginUnrefusableMutation(
     of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor

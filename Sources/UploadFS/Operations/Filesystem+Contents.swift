@@ -5,7 +5,7 @@ import Synchronization
 
 /// What the uploader may ask: facts, bytes, and room.
 extension Filesystem {
-  /// The file as it is now; nil when it has no name and nobody holds it open.
+  /// The file as it is now; nil when it has no name and no process holds it open.
   public func snapshot(of id: FileID) -> FileSnapshot? {
     guard let file = file(of: id) else { return nil }
     return namespaceLock.shared {
@@ -51,7 +51,7 @@ extension Filesystem {
       do throws(SystemError) {
         sizeBytes = UInt64(clamping: try descriptor.status().st_size)
       } catch {
-        // Nothing is sent early that nobody knows the size of.
+        // Nothing of unknown size is sent early.
         return nil
       }
       let activity = state.activity
@@ -71,7 +71,7 @@ extension Filesystem {
     var ranges: [Range<UInt64>] = []
     var end: UInt64 = 0
     while end < sizeBytes, ranges.count < 256 {
-      // Reads and writes state their offsets, so that nobody needs the descriptor's own.
+      // Reads and writes state their offsets, so that the descriptor's own is not needed.
       let data = lseek(number, off_t(end), uploadfs_seek_data)
       guard data >= 0 else { break }
       let hole = lseek(number, data, uploadfs_seek_hole)
@@ -107,7 +107,7 @@ extension Filesystem {
     guard let file = file(of: candidate.id) else { return false }
     return file.order.withLock { _ in
       let (removed, hasOtherNames) = namespaceLock.exclusive { () -> (Evicted?, hasOtherNames: Bool) in
-        // Opening needs the namespace lock, so nobody can open it while this is decided and done.
+        // Opening needs the namespace lock, so no process can open it while this is decided and done.
         let isIdle = file.state.withLock { state in
           _ = snapshotLocked(of: file, &state)
           return !state.isChangedByHand && state.activity.epoch == candidate.epoch && state.activity.isQuiet
@@ -118,7 +118,7 @@ extension Filesystem {
         guard candidate.names == nodes.withLock({ $0.table.paths(of: file.node) }) else { return (nil, true) }
         return (removeEveryName(of: file), false)
       }
-      // Under another name it is still to be delivered. Of one that was made in the spool by hand nobody has told the sink.
+      // Under another name it is still to be delivered. The sink does not know of one that was made in the spool by hand.
       if hasOtherNames { announceInOrder(file) { state in state.activity.isGone ? nil : .namesChanged } }
       guard let removed else { return false }
       sink.handle(.evicted(candidate.id))

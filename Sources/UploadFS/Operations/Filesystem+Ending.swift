@@ -6,7 +6,7 @@ extension Filesystem {
   /// No call comes any more, and every thread that answered one has ended.
   ///
   /// A mount that was taken out of the tree goes with its last open file, and the kernel drops that file's release on the way. Its
-  /// close has returned nevertheless, so that it has finished. A file that nobody had closed since it was last written had
+  /// close has returned nevertheless, so that it has finished. A file that was not closed since it was last written had
   /// its connection cut: it is as one of which the mount has died.
   func releaseEverything() {
     for (number, handle) in handles.withLock({ $0.all }) {

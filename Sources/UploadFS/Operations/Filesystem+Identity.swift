@@ -195,7 +195,7 @@ extension Filesystem {
     return known.path == path(of: entry) || facts(of: entry)?.areThose(of: known) == true
   }
 
-  /// Somebody has copied a capture beside itself, with its label: the known one keeps the identity.
+  /// A capture was copied beside itself, with its label: the known one keeps the identity.
   private func isCopy(_ id: FileID, of key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Bool {
     if !stamp.isMoved, nodes.withLock({ $0.knownIdentities[key.inode] }) == id { return false }
     guard let known = try knownCapture(id), let path = path(of: entry), known.path != path else {
@@ -277,7 +277,7 @@ extension Filesystem {
     return isKnown && !markRecord.mayBe(of: file.id, file.key.inode) ? nil : mark
   }
 
-  /// Of a file of which nobody says that the disk has it: there are places that were kept for bytes and never got any.
+  /// Of a file of which the disk may not have all: there are places that were kept for bytes and never got any.
   private func lacksWrittenBytes(_ file: CapturedFile, _ state: CapturedFile.State, _ sizeBytes: UInt64) -> Bool {
     guard !stamp.isThere else { return false }
     do throws(SystemError) {

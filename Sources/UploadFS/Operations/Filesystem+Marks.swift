@@ -62,7 +62,7 @@ extension Filesystem {
   }
 
   /// Before the system call of a mutation: tried at each until the mark stands, and without it nothing may change. A file that is
-  /// changed without being open is in nobody's hand.
+  /// changed without being open has no writer.
   func markWriting(
     _ file: CapturedFile, _ state: inout CapturedFile.State, _ extent: ContentExtent, through descriptor: FileDescriptor
   ) throws(SystemError) {

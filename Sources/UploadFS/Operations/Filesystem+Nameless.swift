@@ -5,7 +5,7 @@ import Synchronization
 
 /// Files that are made without a name (O_TMPFILE) and get one with linkat(2) once they are whole, if ever.
 ///
-/// As long as they have none, nobody but their opener knows of them: nothing is announced and nothing is sent, and when the
+/// As long as they have none, only their opener knows of them: nothing is announced and nothing is sent, and when the
 /// last descriptor is closed, or this daemon ends, the spool has forgotten them.
 extension Filesystem {
   func createNameless(in directory: NodeID, mode: mode_t, flags: Int32, caller: Caller) throws(SystemError)
@@ -77,7 +77,7 @@ extension Filesystem {
     return FoundEntry(node: node, status: shownInodes.shown(status))
   }
 
-  /// What its writers have done to it so far has been said to nobody. The caller holds none of the locks.
+  /// What its writers have done to it so far was not reported. The caller holds none of the locks.
   func announceFirstName(of file: CapturedFile) {
     announce(file) { state in state.activity.isSettled ? .settled : nil }
   }

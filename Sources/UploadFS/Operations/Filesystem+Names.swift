@@ -86,7 +86,7 @@ extension Filesystem {
     }
   }
 
-  /// What was made a moment ago and cannot be used goes again: its maker is told that it is not there, and nobody else knows of
+  /// What was made a moment ago and cannot be used goes again: its maker is told that it is not there, and no other process knows of
   /// it. The namespace lock is held alone.
   func orUnmake(
     _ place: borrowing SpoolLocation, _ removal: Int32 = 0, _ use: (borrowing SpoolLocation) throws(SystemError) -> stat

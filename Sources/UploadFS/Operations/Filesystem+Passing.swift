@@ -20,7 +20,7 @@ protocol BackingFiles: Sendable {
 struct UnseenWriters: Sendable {
   /// One for each handle that is open.
   var open: [NodeID: Int] = [:]
-  /// Files that somebody may write whose handle is released, one entry for each such handle.
+  /// Files that may have a writer although their handle is released, one entry for each such handle.
   var left: [Left] = []
 
   struct Left: Sendable {
@@ -34,10 +34,10 @@ struct UnseenWriters: Sendable {
 
 /// Opens that pass the daemon, and what it has to do because it does not see what they write.
 ///
-/// For everybody else such a writer is one mutation that lasts from before its open is answered until it is released: the
+/// For all other code such a writer is one mutation that lasts from before its open is answered until it is released: the
 /// content counts as changing all the time, so that nothing of it is read as if it could be trusted.
 extension Filesystem {
-  /// Room that has to be there for a writer that nobody stops at the reserve: what a fast disk takes between two looks.
+  /// Room that has to be there for a writer that the daemon does not stop at the reserve: what a fast disk takes between two looks.
   static let unseenSpareBytesMin: UInt64 = 4 << 30
 
   /// Decides how a handle is opened, and gives the file to the kernel where it is to pass. The namespace lock and the
@@ -76,7 +76,7 @@ extension Filesystem {
     }
   }
 
-  /// By every name that the file has, it is sent only once it is closed, and nobody waits for that. What name a file will
+  /// By every name that the file has, it is sent only once it is closed, and no call waits for that. What name a file will
   /// get that has none is not known.
   private func nobodyFollows(_ file: CapturedFile) -> Bool {
     let paths = nodes.withLock { $0.table.paths(of: file.node) }
@@ -166,7 +166,7 @@ extension Filesystem {
     }
   }
 
-  /// The disk may have refused a write that nobody has seen, of each writer that had its file open when the reserve was
+  /// The disk may have refused a write that the daemon has not seen, of each writer that had its file open when the reserve was
   /// touched, or when the disk had quotas by now: what they have written may lack something.
   private func doubtWrites(of files: [CapturedFile]) {
     guard !files.isEmpty, let code = possibleRefusal() else { return }
@@ -206,7 +206,7 @@ extension Filesystem {
     notices.lookEverySecond(unseenWriters.withLock { !$0.isEmpty })
   }
 
-  /// Whether somebody else may write to the spool's file: by a mapping whose descriptors are closed, or by a descriptor that
+  /// Whether another process may write to the spool's file: by a mapping whose descriptors are closed, or by a descriptor that
   /// was opened through a mount whose daemon has died, and which the kernel goes on serving.
   ///
   /// Can be told only while no handle is open; as long as one is, its program may write. Nil where the system does not say it.
@@ -232,7 +232,7 @@ extension Filesystem {
     }
   }
 
-  /// At the start: a file that somebody still writes through a mount whose daemon has died is open for writing until it is
+  /// At the start: a file that a process still writes through a mount whose daemon has died is open for writing until it is
   /// let go of. True when it is.
   func adoptSurvivingWriter(of file: CapturedFile) -> Bool {
     guard mayHaveLentFiles.load(ordering: .relaxed) else { return false }
@@ -276,7 +276,7 @@ extension Filesystem {
       }
     }
     beginUnseenMutation(of: file, through: reader)
-    // Whether it finishes or is killed, nobody tells.
+    // Whether it finishes or is killed, is unknown.
     file.state.withLock { $0.fate.lostContent(.mountDied) }
     unseenWriters.withLock { $0.left.append(UnseenWriters.Left(file: file, descriptor: reader)) }
     notices.lookEverySecond(true)

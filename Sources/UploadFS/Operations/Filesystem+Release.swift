@@ -222,7 +222,7 @@ extension Filesystem {
     throw .inputOutput
   }
 
-  /// After a read: zeros that nobody wrote are no answer.
+  /// After a read: zeros that no program wrote are no answer.
   func requirePresent(_ range: Range<UInt64>, of file: CapturedFile) throws(SystemError) {
     if isReleased(file, range) { throw .inputOutput }
   }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// What lay in the spool at the start.
 extension Filesystem {
-  /// Walks the spool on the caller's thread and says `found` of each regular file that nobody has open for writing, then
+  /// Walks the spool on the caller's thread and says `found` of each regular file that no process has open for writing, then
   /// `scanEnded`. Safe while mounted and while writers work; a file that a writer made meanwhile is not mentioned.
   ///
   /// What cannot be read is neither empty nor gone: such a folder is read again, with growing pauses, and until then the scan has

@@ -3,7 +3,7 @@ import FileModel
 import Glibc
 import Synchronization
 
-/// The files that nobody wrote: `status/…` and `.uploadfs/…`.
+/// The generated files: `status/…` and `.uploadfs/…`.
 extension Filesystem {
   func lookupVirtual(_ entry: DirectoryEntry) throws(SystemError) -> FoundEntry? {
     let path = try virtualPath(of: entry.directory).appending(entry.name.bytes)

@@ -71,7 +71,7 @@ extension Filesystem {
         flushes.add(file)
       }
       let lost = lostBytes(of: file, content, saving, isPinned: refusal.pages != nil)
-      // Somebody may want it as it is after the first time.
+      // A user may want it as it is after the first time.
       let isNewlyLost = lost != nil && refusal.lost == nil
       if let lost, isNewlyLost {
         refusal.lost = lost
@@ -244,7 +244,7 @@ extension Filesystem {
 
   private static let pieceBytes = 1 << 20
 
-  /// Piece by piece, each while nobody can change the file.
+  /// Piece by piece, each while no process can change the file.
   private func rewrite(_ file: CapturedFile, _ content: Content) throws(SystemError) {
     let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceBytes, alignment: Int(getpagesize()))
     defer { piece.deallocate() }

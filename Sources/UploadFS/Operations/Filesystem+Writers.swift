@@ -7,14 +7,14 @@ import Synchronization
 ///
 /// Before the first change of a revision the spool file gets a mark, and loses it when its writers have closed it: a file
 /// that is found with one was being written when the mount ended. close(2) returns after FLUSH, and RELEASE comes later;
-/// so the mark goes at the FLUSH already when nobody is left who could write.
+/// so the mark goes at the FLUSH already when no process is left that could write.
 extension Filesystem {
   /// One descriptor of a handle was closed, by a living thread or by a dying one. Everything that was written is in the
   /// spool already, and only the release of the last descriptor says that a writer has finished. What it gives is to be
   /// waited for, by rule.
   func flush(_ number: UInt64, closer: pid_t = 0) throws(SystemError) -> AwaitedDelivery? {
     guard case .file(let handle)? = handles.withLock({ $0[number] }), handle.writes else { return nil }
-    // What nobody has changed is as whole as it was, whatever became of its writers: since it was settled, or since this
+    // What was not changed is as whole as it was, whatever became of its writers: since it was settled, or since this
     // handle was opened, when the close of the one before had returned and its release was on its way.
     let isChanged = handle.file.state.withLock { state in
       state.activity.hasOpenRevision && (handle.wholeEpoch != state.activity.epoch || state.unseenWriters > 0)
@@ -38,7 +38,7 @@ extension Filesystem {
       // The last descriptor that is closed decides.
       handle.killingSignal.store(fate.signal, ordering: .relaxed)
       rest(handle, &state)
-      // A duplicate may go on past the daemon, which nobody sees: only the release says that such a writer has ended.
+      // A duplicate may go on past the daemon, unseen: only the release says that such a writer has ended.
       guard isOwner, fate.signal == 0, state.areWritersResting, state.unseenWriters == 0 else { return true }
       return keepMark(of: handle.file, &state, through: handle.descriptor)
     }

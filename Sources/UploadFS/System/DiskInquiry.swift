@@ -4,7 +4,7 @@ import Threads
 
 /// Asks the spool's disk for those who have to answer whatever becomes of it: what is said of captures is wanted most while a disk
 /// hangs. One thread asks, one question after the other; who gets no answer for a moment goes on with what was known before, and as
-/// long as that question has no answer so does everybody at once.
+/// long as that question has no answer so does every caller at once.
 final class DiskInquiry: Sendable {
   private let queue = Queue()
 
@@ -35,7 +35,7 @@ final class DiskInquiry: Sendable {
   }
 
   private final class Queue: @unchecked Sendable {
-    // Sound because everything below the lock is touched only while it is held, and the C objects stay at one address until nobody
+    // Sound because everything below the lock is touched only while it is held, and the C objects stay at one address until no thread
     // can reach this object any more.
     private let lock: UnsafeMutablePointer<pthread_mutex_t>
     private let arrival: UnsafeMutablePointer<pthread_cond_t>
@@ -68,7 +68,7 @@ final class DiskInquiry: Sendable {
       lock.deallocate()
     }
 
-    /// False where the job was not done in time; then its answer is nobody's.
+    /// False where the job was not done in time; then its answer is dropped.
     func run(_ job: Job, milliseconds: Int) -> Bool {
       var end = timespec()
       clock_gettime(CLOCK_MONOTONIC, &end)

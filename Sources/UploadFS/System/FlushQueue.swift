@@ -7,7 +7,7 @@ import Glibc
 /// are taken at once, without waiting for the second to pass; none is left out.
 final class FlushQueue: @unchecked Sendable {
   // Sound because everything below the lock is touched only while it is held, and the three C objects stay at one address
-  // until nobody can reach this object any more.
+  // until no thread can reach this object any more.
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let arrival: UnsafeMutablePointer<pthread_cond_t>
   private let closing: UnsafeMutablePointer<pthread_cond_t>
@@ -19,7 +19,7 @@ final class FlushQueue: @unchecked Sendable {
   private var isClosed = false
   private var isEmptied = false
 
-  /// From the first close to the flush of all that were closed by then: as long as a power cut may cost what nobody has
+  /// From the first close to the flush of all that were closed by then: as long as a power cut may cost what no call has
   /// synced.
   static let delaySeconds = 1
   /// So many seconds pass between two looks at a file that rests.

@@ -7,7 +7,7 @@ import Glibc
 /// is full the notice is dropped: the kernel then learns from the next request that the entry is stale.
 final class NoticeQueue: @unchecked Sendable {
   // Sound because everything below the lock is touched only while it is held, and the two C objects stay at one address
-  // until nobody can reach this object any more.
+  // until no thread can reach this object any more.
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let arrival: UnsafeMutablePointer<pthread_cond_t>
   private var removed: [RemovedEntry] = []

@@ -55,7 +55,7 @@ struct ProcessFate: Hashable, Sendable {
   }
 
   /// Whether a thread that closes a descriptor belongs to the process whose thread opened it, or to one that has outlived it:
-  /// then nobody is left to write through it once it is closed.
+  /// then no process is left to write through it once it is closed.
   static func isOwner(_ closer: pid_t, ofDescriptorOpenedBy opener: pid_t) -> Bool {
     guard closer > 0, opener > 0, closer != opener else { return true }
     return access("/proc/\(closer)/task/\(opener)", F_OK) == 0 || access("/proc/\(opener)", F_OK) != 0

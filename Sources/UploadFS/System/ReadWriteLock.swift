@@ -5,7 +5,7 @@ import Glibc
 /// Not recursive: a thread that holds it shared must not take it again.
 final class ReadWriteLock: @unchecked Sendable {
   // Sound because the pointer never changes, the lock it points to is made for several threads, and it is destroyed
-  // only when nobody can reach this object any more.
+  // only when no thread can reach this object any more.
   private let lock: UnsafeMutablePointer<pthread_rwlock_t>
 
   init() {

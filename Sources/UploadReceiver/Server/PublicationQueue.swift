@@ -23,7 +23,7 @@ final class PublicationQueue: Sendable {
   static let jobsMax = 2
   static let batchFilesMax = 128
   private static let batchBytesMax = 8 << 20
-  /// A larger one is published by itself: nobody is to wait while it is written.
+  /// A larger one is published by itself: no other one is to wait while it is written.
   private static let gatheredBytesMax = 1 << 20
 
   private let state = Mutex(State())

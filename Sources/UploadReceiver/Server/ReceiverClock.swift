@@ -2,7 +2,7 @@ import ReceiverCore
 import CLinux
 import Glibc
 
-/// The time for the core: starts at the wall clock and then runs evenly, so that no deadline is hit by someone who sets
+/// The time for the core: starts at the wall clock and then runs evenly, so that no deadline is hit by an operator who sets
 /// the clock.
 struct ReceiverClock: Sendable {
   private let offset: Milliseconds

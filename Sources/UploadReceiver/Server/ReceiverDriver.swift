@@ -296,7 +296,7 @@ final class ReceiverDriver: Sendable {
   private func answerLocked(_ request: RequestID, _ reply: Reply, _ state: inout State, _ outcome: inout Outcome) {
     state.bodies[request] = nil
     state.next[request] = nil
-    // Nobody waits for a request whose client has been told already that it was too late.
+    // No client waits for a request that was already answered as too late.
     switch state.waiting.removeValue(forKey: request) {
     case nil: break
     case .request(let continuation)?: outcome.replies.append((continuation, reply))

@@ -3,7 +3,7 @@ import Glibc
 import ReceiverCore
 
 /// A folder that is held open, and the path under which others look for it. A rename, a removal or another filesystem that is
-/// mounted there can part the two; what is published through the descriptor then is not where anybody expects it.
+/// mounted there can part the two; what is published through the descriptor then is not where the operator expects it.
 struct ConfiguredFolder: Sendable {
   /// Where the path leads now.
   enum Place: Hashable, Sendable {

@@ -276,7 +276,7 @@ struct DataStamp: Hashable, Sendable {
 }
 
 extension StoreFailure {
-  /// What the sync that just failed says: also where the disk is full, nobody knows what of the bytes is on it.
+  /// What the sync that just failed says: also where the disk is full, it is unknown what of the bytes is on it.
   static func lastSync(_ call: String) -> StoreFailure {
     .io("\(call): \(String(cString: strerror(errno)))")
   }

@@ -51,7 +51,7 @@ extension FileStore {
 
   /// What lies among the sessions under a name.
   private enum Found {
-    /// Whatever an operator or a backup has put there: it is not the receiver's to delete, and nobody's upload.
+    /// Whatever an operator or a backup has put there: it is not the receiver's to delete, and no upload.
     case stray
     /// A crash came before its first record, or what it had published was deleted or replaced: the client begins anew.
     case neverBegun
@@ -104,7 +104,7 @@ extension FileStore {
         if isTorn, try isUntold(directory), try isOnlyOurs(directory) { return .neverBegun }
         return .damaged("the record of its opening is missing or damaged")
       }
-      // The first record is written before anything else; one that is torn was acknowledged to nobody.
+      // The first record is written before anything else; one that is torn was never acknowledged.
       let isWhole = try JournalFraming.isWhole(journal.readAll(limit: Journal.fileBytesMax))
       return isTorn && !isWhole ? .neverBegun : .damaged("the record of its opening is damaged")
     }
@@ -133,7 +133,7 @@ extension FileStore {
     }
     // What its data was may be nowhere else, and can be put back to its journal.
     if isReliedUpon, committing == nil { return .damaged("its data is gone, and a client relies upon it") }
-    // Someone deleted or replaced what may have been published: the client has to send it again.
+    // What may have been published was deleted or replaced by hand: the client has to send it again.
     return .neverBegun
   }
 

@@ -65,7 +65,7 @@ public final class FileStore: UploadStore {
   struct OpenFiles {
     var sessions: [SessionID: SessionFiles] = [:]
     var order: [SessionID] = []
-    /// Written to since the last ``syncWritten()``. When there are too many, whoever writes to one more syncs it.
+    /// Written to since the last ``syncWritten()``. When there are too many, the writer of one more syncs it.
     var written: [SessionID: SessionFiles] = [:]
     /// A sync has failed: the kernel reports that once, and then shows bytes from memory that the disk does not have.
     var failed: Set<SessionID> = []
@@ -76,7 +76,7 @@ public final class FileStore: UploadStore {
     var writing: [SessionID: Int] = [:]
   }
 
-  /// Several sessions may share one; whoever holds it takes no other.
+  /// Several sessions may share one; its holder takes no other.
   final class SyncLock: Sendable {
     private let mutex = Mutex(())
 

@@ -9,7 +9,7 @@ final class Journal: Sendable {
     /// What an earlier process has appended counts as one record that is not on the disk yet.
     var appended: UInt64 = 1
     var synced: UInt64 = 0
-    /// A sync up to here has failed. The kernel tells that once, and whoever waited for the same records has to hear it.
+    /// A sync up to here has failed. The kernel tells that once, and every waiter for the same records has to hear it.
     var lost: UInt64 = 0
   }
 

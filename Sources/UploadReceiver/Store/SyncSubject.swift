@@ -20,7 +20,7 @@ enum SyncSubject: Hashable, Sendable {
 typealias BeforeSync = @Sendable (SyncSubject) throws(StoreFailure) -> Void
 
 /// Knows of folders that nothing has changed since they were synced, so that the way to a published file costs syncs only
-/// where it is new. Whoever made a folder may not have synced it yet, or may have died before: so every folder on the way
+/// where it is new. The maker of a folder may not have synced it yet, or may have died before: so every folder on the way
 /// is synced once, and again when it has changed.
 final class SyncedFolders: Sendable {
   private struct Change: Hashable, Sendable {
