@@ -27,7 +27,6 @@ public enum ProblemType: String, Hashable, Sendable, CaseIterable {
   case tooLarge = "urn:uploadfs:problem:too-large"
   /// The bytes, the Merkle root or the chain tip are not those that were announced; `field` says which.
   case digestMismatch = "urn:uploadfs:problem:digest-mismatch"
-  /// The tag is wrong.
   case tagMismatch = "urn:uploadfs:problem:tag-mismatch"
   /// The name breaks a rule.
   case nameRefused = "urn:uploadfs:problem:name-refused"

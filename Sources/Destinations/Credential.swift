@@ -2,7 +2,6 @@ import Integrity
 
 /// What proves to a server who is uploading. A secret: its descriptions do not show it.
 public enum Credential: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-  /// A token.
   case bearer(String)
   /// A user name and a password.
   case basic(user: String, password: String)

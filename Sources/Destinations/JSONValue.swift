@@ -1,6 +1,5 @@
 import Lookup
 
-/// Any JSON.
 enum JSONValue: Hashable, Encodable {
   case null
   case bool(Bool)

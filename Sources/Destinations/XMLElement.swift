@@ -22,7 +22,6 @@ struct XMLElement {
     children = []
   }
 
-  /// The first child of this name.
   func child(_ name: String) -> XMLElement? { children.first { $0.name == name } }
 
   private static func element(_ reader: inout Reader, depth: Int) -> XMLElement? {

@@ -4,7 +4,6 @@ public import MountConfiguration
 public struct Finding: Sendable {
   /// How things stand.
   public enum Level: String, CaseIterable, Sendable {
-    /// As it should be.
     case ok
     /// It works, but not as well as it could, or not for ever.
     case warning

@@ -49,7 +49,6 @@ extension TrialFile {
       modifiedNanoseconds: modifiedNanoseconds, mode: 0o644, sentBytes: SentByteCounter())
   }
 
-  /// What a session for it is opened with.
   func opening(chunkBytes: Int, sizeBytes: UInt64) -> SessionOpening {
     SessionOpening(
       fileID: id, revision: 1, nonce: nonce, path: path, sizeBytes: sizeBytes, chunkBytes: max(1, chunkBytes),

@@ -7,7 +7,6 @@ package struct Few<Element> {
 
   private var storage: Storage
 
-  /// None.
   package init() { storage = .others([]) }
 
   fileprivate init(_ elements: [Element]) {

@@ -43,7 +43,6 @@ public enum FileEvent: Sendable, Hashable {
 /// - Important: these methods run inside a filesystem call of the capture tool. They must be quick, must not block on the
 ///   network, and must not call back into the filesystem (but for ``FileContents/growth(of:chunkBytes:anew:)``).
 public protocol FileEventSink: Sendable {
-  /// Takes one event.
   func handle(_ event: FileEvent)
 
   /// Called before the first mutation of a file that was settled, before its system call: the sink makes durable that an
@@ -148,7 +147,6 @@ extension FileEventSink {
 
 /// How large a file may become to be delivered.
 public enum SizeLimit: Hashable, Sendable {
-  /// The file is not delivered.
   case notDelivered
   /// There is no limit, or none is known.
   case none

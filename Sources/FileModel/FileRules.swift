@@ -66,7 +66,6 @@ public struct FileSettings: Hashable, Sendable {
 
   /// How its bytes are compressed on their way, where its destination decodes that and it gains a tenth (spec C5, C7).
   public enum Compress: String, CaseIterable, Sendable {
-    /// Not at all.
     case off
     /// As the line leaves time for.
     case auto
@@ -239,7 +238,6 @@ extension Glob {
 }
 
 extension FileRule {
-  /// The properties' names.
   private static let properties = [
     "upload", "interrupted", "when-full", "close", "fsync", "too-large", "to", "name", "if-exists", "compress",
   ]

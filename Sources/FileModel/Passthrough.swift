@@ -1,6 +1,5 @@
 /// Which files of the spool the kernel may read and write by itself, past the daemon.
 public enum Passthrough: String, CaseIterable, Sendable {
-  /// None.
   case off
   /// Those that are only read, while they have no writer.
   case read

@@ -2,11 +2,8 @@ import Glibc
 
 /// What stands at a path of the virtual tree.
 public enum VirtualNode: Hashable, Sendable {
-  /// A directory.
   case directory
-  /// A file of this many bytes.
   case file(sizeBytes: Int)
-  /// A symbolic link with this target.
   case link(target: [UInt8])
 }
 

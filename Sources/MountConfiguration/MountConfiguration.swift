@@ -11,7 +11,6 @@ public struct MountConfiguration: Hashable, Sendable {
     case automatic = "auto"
     /// HTTP/1.1, one connection for each stream.
     case http1 = "1.1"
-    /// HTTP/2.
     case http2 = "2"
   }
 

@@ -92,7 +92,6 @@ public enum Reply: Sendable {
   case runAdmitted(chunkBytesMax: Int)
   /// The chunk is stored; `wasHeld` when it was there already.
   case chunkStored(wasHeld: Bool)
-  /// What is held.
   case held(HeldChunks)
   /// Published.
   case receipt(ReceiptFacts)

@@ -25,7 +25,6 @@ public struct Refusal: Error, Hashable, Sendable {
     /// The bytes that arrived, or the file that they make, are not the ones that were announced; the field says which
     /// announcement.
     case digestMismatch(field: String)
-    /// The tag is wrong.
     case tagMismatch
     /// The name cannot be published.
     case nameRefused
@@ -33,7 +32,6 @@ public struct Refusal: Error, Hashable, Sendable {
     case bodyTimeout
     /// Too much at once; come back.
     case busy
-    /// Too many sessions.
     case tooManySessions
     /// The disk is full.
     case insufficientStorage

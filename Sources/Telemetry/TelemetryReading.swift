@@ -23,11 +23,9 @@ public struct TelemetryReading: Hashable, Sendable {
   public struct Battery: Hashable, Sendable {
     /// What it is doing.
     public enum State: String, Hashable, Sendable, CaseIterable {
-      /// It is being filled.
       case charging
       /// The machine lives on it.
       case discharging
-      /// Full.
       case full
       /// On the mains, neither full nor being filled.
       case idle

@@ -4,7 +4,6 @@ public struct MountError: Error, Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     /// The mount point does not exist.
     case mountPointMissing
-    /// The mount point is no directory.
     case mountPointNotDirectory
     /// The mount point holds files, or something is mounted there.
     case mountPointNotEmpty

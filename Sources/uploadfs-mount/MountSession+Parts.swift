@@ -292,7 +292,6 @@ extension MountSession {
 }
 
 extension ProcessFacts {
-  /// This daemon.
   static var current: ProcessFacts {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)

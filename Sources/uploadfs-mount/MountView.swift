@@ -10,7 +10,6 @@ struct MountView {
   /// The mount point as the user gave it, without slashes at the end.
   let mountPoint: String
 
-  /// The mount-wide summary.
   var summaryPath: String { "\(mountPoint)/.uploadfs/summary.json" }
 
   /// A mount with a living daemon; anything else is an error that says what to do.
@@ -27,7 +26,6 @@ struct MountView {
     ToolFailure(.notAMount, "\(mountPoint) is not a mounted uploadfs, though it holds the summary of one")
   }
 
-  /// The summary as it is now.
   func summary() throws(ToolFailure) -> SummaryReading {
     try SummaryReading(try summaryText())
   }
@@ -157,7 +155,6 @@ struct SummaryWatch: ~Copyable {
 
   deinit { close(descriptor) }
 
-  /// The summary as it is now.
   func read() throws(ToolFailure) -> SummaryReading {
     lseek(descriptor, 0, SEEK_SET)
     let text: [UInt8]
@@ -177,7 +174,6 @@ struct SummaryWatch: ~Copyable {
   }
 }
 
-/// Lists folders.
 private enum DirectoryListing {
   enum Kind {
     case file, directory, other

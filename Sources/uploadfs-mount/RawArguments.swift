@@ -22,7 +22,6 @@ enum RawArguments {
     (0..<Int(CommandLine.argc)).compactMap { index in CommandLine.unsafeArgv[index].map { bytes(of: $0) } }
   }
 
-  /// A variable of the environment.
   static func variable(_ name: String) -> [UInt8]? { getenv(name).map { bytes(of: $0) } }
 
   private static func bytes(of text: UnsafePointer<CChar>) -> [UInt8] {

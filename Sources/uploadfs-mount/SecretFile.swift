@@ -68,7 +68,6 @@ enum SecretFile {
 }
 
 extension SecretFile {
-  /// The bearer token.
   static func token(_ path: String) throws(ToolFailure) -> Credential {
     let token = try firstLine(of: path, what: "token")
     // Anything else could not stand in a header field, or would end it.

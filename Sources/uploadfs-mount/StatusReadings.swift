@@ -47,7 +47,6 @@ struct SummaryReading: Decodable {
     self = try decoded(SummaryReading.self, from: json, name: "summary.json")
   }
 
-  /// Files in a state.
   func count(_ state: String) -> Int { files[state] ?? 0 }
 
   /// Files that are on their way.

@@ -3,7 +3,6 @@ import CLinux
 import Glibc
 import MountConfiguration
 
-/// The command line.
 @main
 struct UploadFSMount: ParsableCommand {
   static let version = "0.1.0"

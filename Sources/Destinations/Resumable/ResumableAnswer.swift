@@ -48,7 +48,6 @@ struct ResumableAnswer {
   private static let versionField = "upload-draft-interop-version"
   private static let marks = [versionField, "upload-offset", "upload-complete", "upload-limit"]
 
-  /// The problem that it names.
   var problem: Problem? {
     guard isProblemDocument,
       response.body.count <= Self.problemBytesMax,

@@ -119,7 +119,6 @@ final class ResumableMemory: Sendable {
 
   // MARK: - Small files
 
-  /// An attempt begins.
   func beginsAttempt(at file: SmallFile) -> Attempt {
     let features = features
     return state.withLock {

@@ -1,7 +1,6 @@
 /// What a session's id says: an upload of the draft's. Behind the first word it is that of a tus session that is one upload.
 struct ResumableSession: Hashable {
   let upload: String
-  /// The length of a chunk.
   let chunkBytes: Int
   /// The upload's own, where it was declared when the upload began.
   let lengthBytes: UInt64?

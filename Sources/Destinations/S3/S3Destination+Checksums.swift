@@ -85,7 +85,6 @@ extension S3Answer {
 }
 
 extension S3Options.Checksum {
-  /// The field that carries it.
   var field: String { "x-amz-checksum-\(rawValue)" }
 
   /// As S3 writes it; nil for none.

@@ -80,7 +80,6 @@ extension S3Destination {
 
   /// Under which key an upload is begun.
   enum Place {
-    /// This one is asked for next.
     case asked(String)
     /// It is begun under this one; the further answers are those to its opening.
     case found(NameSearch, answers: [HTTPResponse])

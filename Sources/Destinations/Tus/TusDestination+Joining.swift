@@ -204,7 +204,6 @@ extension TusDestination {
 
   private struct Part {
     var upload: String
-    /// The chunks that it holds.
     var chunks: Range<Int>
   }
 

@@ -29,7 +29,6 @@ public struct TusOptions: Hashable, Sendable {
 /// begun anew when its bytes change, and the commit joins them under the file's name. Elsewhere a session is one upload, which
 /// takes chunk after chunk and is there with the last one; begun while the file grows, once the commit has declared its length.
 public struct TusDestination: Destination {
-  /// The version of the protocol.
   static let version = "1.0.0"
 
   /// What every tus server can do; ``offers(in:)`` says what this one can.

@@ -2,7 +2,6 @@ import UploadEngine
 
 /// Limits of hosted services that cannot be asked for: how long the pieces of an upload may be.
 public enum TusProfile: String, CaseIterable, Sendable {
-  /// None.
   case standard
   /// Cloudflare Stream: at least 5 MiB, in steps of 256 KiB.
   case cloudflare

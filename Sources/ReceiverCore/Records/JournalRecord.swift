@@ -77,7 +77,6 @@ package enum JournalRecord: Sendable {
 
   private static let chunkBytes = 1 + 4 + 4 + 4 + 32
 
-  /// The payload.
   package var bytes: [UInt8] {
     switch self {
     case .session(let facts): [1] + WireJSON.encode(facts)

@@ -136,7 +136,6 @@ extension Problem {
 }
 
 extension ReceiptBody {
-  /// The receipt as it travels.
   init(_ receipt: ReceiptFacts) {
     self.init(
       id: receipt.id, name: receipt.name, sizeBytes: receipt.sizeBytes, merkleRoot: Hex.encode(receipt.merkleRoot),

@@ -200,7 +200,6 @@ extension BundleIntake {
 public enum MemberPlan: Sendable {
   /// It is answered already.
   case answer(Answer)
-  /// The core is to be asked.
   case ask(CoreQuestion)
 }
 

@@ -12,7 +12,6 @@ public enum CoreQuestion: Sendable {
   case commit(CredentialID, SessionID, CommitFacts)
   /// A session's end.
   case abort(CredentialID, SessionID)
-  /// Storing a chunk.
   case chunk(CredentialID, SessionID, index: UInt32, AnnouncedBytes)
   /// Storing chunks that are zeros.
   case zeros(CredentialID, SessionID, [ChunkIndexRange], tag: [UInt8])
@@ -31,9 +30,7 @@ public enum CoreQuestion: Sendable {
 
   /// How it goes on after a reply of the core.
   public enum Outcome: Sendable {
-    /// The request is answered.
     case answer(Answer)
-    /// The body is to be read.
     case readBody(AdmittedBody)
   }
 

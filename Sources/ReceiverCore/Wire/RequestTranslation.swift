@@ -17,7 +17,6 @@ public enum RequestPlan: Sendable {
   /// Its body is a run of chunks; ask the core whether the session takes it, give it to the intake as it arrives, ask the
   /// core what each member asks as soon as it is complete, and answer with ``Answer/bundle(_:)``.
   case readRun(RunIntake)
-  /// The core is to be asked.
   case ask(CoreQuestion)
 }
 

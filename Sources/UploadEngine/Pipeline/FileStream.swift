@@ -57,7 +57,6 @@ final class FileStream: StreamedFile {
 
   /// Pieces in memory at most: one is sent, the next are read or ready.
   static let depth = 4
-  /// The length of a piece.
   static let pieceBytes = 1 << 20
 
   let byteCount: Int

@@ -6,7 +6,6 @@ import Synchronization
 public protocol StatusSource: Sendable {
   /// A file's status; nil when it is not known (any more).
   func status(of id: FileID) -> FileStatus?
-  /// The mount's summary.
   func summary() -> MountSummary
   /// Returns once it is known which files earlier runs have left, or that this is not to be known soon; may wait for the local disk,
   /// never for the network.

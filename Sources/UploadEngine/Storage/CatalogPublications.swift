@@ -55,7 +55,6 @@ struct RecordedPublications: Sendable {
   }
 }
 
-/// An intent that was recorded.
 struct RecordedIntent: Hashable, Sendable {
   var number: Int64
   /// The name had no others then: earlier ones of it need not be looked for.

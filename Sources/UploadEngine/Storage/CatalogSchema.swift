@@ -314,7 +314,6 @@ enum CatalogRows {
     INSERT OR IGNORE INTO discarded (id, since_s, address, credential_mark) VALUES (?, ?, ?, ?)
     """
 
-  /// Sessions that are to be ended.
   static func discardedSessions(_ database: Database) throws -> [DiscardedSession] {
     try Row.fetchAll(database, sql: selectDiscarded).compactMap { row in
       let columns = Columns(row)

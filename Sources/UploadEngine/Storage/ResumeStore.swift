@@ -7,7 +7,6 @@ import Synchronization
 public enum ResumeLoad: Sendable, Hashable {
   /// There is no record.
   case none
-  /// The record.
   case record(ResumeRecord)
   /// The record as it was before its last changes, which cannot be read, as after a power cut; which file, for people.
   case cutShort(ResumeRecord, String)

@@ -5,7 +5,6 @@ import Threads
 
 /// A database of which copies are made.
 protocol CopiedDatabase: Sendable {
-  /// Its file.
   var path: String { get }
   /// Rises with each change of its content.
   var changeCount: UInt64 { get }

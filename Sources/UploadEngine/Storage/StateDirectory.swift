@@ -6,7 +6,6 @@ import Synchronization
 public final class StateDirectory: Sendable {
   /// Where the engine of one destination keeps its part.
   public struct Place: Hashable, Sendable {
-    /// Its folder.
     let path: String
     /// The catalog's database.
     public var catalogPath: String { path + "/catalog.sqlite" }

@@ -24,7 +24,6 @@ public enum StepOutcome: Hashable, Sendable {
   /// Likewise; from now on the server knows it by this token, and may say when the session expires now (seconds since 1970). It may have
   /// copied it from what is published, so that nothing was sent.
   case chunkStoredAs(token: String, expiresAtSeconds: Int64? = nil, isCopied: Bool = false)
-  /// Published and verified.
   case published(Receipt)
   /// The server lacks these chunks or holds other bytes for them.
   case incomplete(missing: [Int])

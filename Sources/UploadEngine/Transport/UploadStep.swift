@@ -2,13 +2,11 @@
 public enum UploadStep: Sendable {
   /// Open a connection, ask for nothing (spec F2, stages 1 and 3).
   case prewarm
-  /// Open an upload session.
   case openSession(SessionOpening)
   /// Ask which chunks the server holds, with their digests (spec D6).
   case querySession(SessionIdentity)
   /// Ask which chunks the server holds on its disk, where they outlive a power cut; it may take a while.
   case secureSession(SessionIdentity)
-  /// Send one chunk.
   case sendChunk(ChunkSending)
   /// Send several chunks of one session in one request; only to a server that has offered it.
   case sendRun([ChunkSending])

@@ -21,7 +21,6 @@ extension Filesystem {
     }
   }
 
-  /// The kernel forgets a node.
   func forget(_ node: NodeID, count: UInt64) {
     if node.isVirtual {
       virtualNodes.withLock { $0.forget(node, count: count) }

@@ -29,7 +29,6 @@ struct ArrivingChunk: ~Copyable {
     }
   }
 
-  /// A chunk that is complete.
   struct Complete: Sendable {
     var member: RunIntake.Member
     var plain: any BodyBytes = [UInt8]()

@@ -124,7 +124,6 @@ enum OperatorSocket {
   }
 }
 
-/// One request of the operator.
 private final class OperatorHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer

@@ -480,7 +480,6 @@ extension Refusal {
 }
 
 extension Result where Failure == StoreFailure {
-  /// The failure, if it is one.
   fileprivate var failure: StoreFailure? {
     if case .failure(let failure) = self { failure } else { nil }
   }

@@ -19,7 +19,6 @@ struct EntryName: Hashable, Sendable {
   var text: String { String(decoding: characters.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self) }
 }
 
-/// Lists directories.
 enum DirectoryListing {
   private static let dots = [EntryName("."), EntryName("..")]
 

@@ -23,7 +23,6 @@ struct PublishedTree: Sendable {
   struct Folder {
     var directory: FileDescriptor
     var identity: FolderIdentity
-    /// Its path.
     var path: String
     /// The directories above it, the root first.
     var ancestors: [FileDescriptor]

@@ -69,7 +69,6 @@ final class ReceiptJournal: Sendable {
     return Journal(appendingTo: file, beforeSync: { () throws(StoreFailure) in try beforeSync(.receiptJournal) })
   }
 
-  /// Appends records.
   func record(_ records: [JournalRecord]) throws(StoreFailure) {
     _ = try append(records)
   }

@@ -14,7 +14,6 @@ struct DrawnOperation: Hashable, Sendable, CustomStringConvertible {
 
   var description: String { "process \(process): \(call)".replacing("FilesystemCalls.", with: "") }
 
-  /// The operations of a seed.
   static func sequence(seed: UInt64, count: Int) -> [DrawnOperation] {
     var draw = OperationDraw(generator: SeededGenerator(seed: seed))
     return (0..<count).map { _ in draw.next() }

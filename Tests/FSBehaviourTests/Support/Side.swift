@@ -35,7 +35,6 @@ final class Side {
   @discardableResult
   func callAsFunction(_ call: Call) throws -> Answer { try Player(side: self, actor: actors[0], name: "")(call) }
 
-  /// The first actor.
   var first: Player { Player(side: self, actor: actors[0], name: "") }
 
   /// A further process, at first in the same folder.
