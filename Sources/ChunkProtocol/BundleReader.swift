@@ -22,7 +22,7 @@ public struct BundleBounds: Hashable, Sendable {
 }
 
 /// Reads a bundle, or a run, in the pieces in which it arrives. Keeps nothing of it but the head that is not yet whole; the bytes
-/// come from the network, and whatever they are, each is looked at once.
+/// come from the network, and whatever they are, each is read once.
 public struct BundleReader: Sendable {
   /// What comes next in a bundle. Each member is a head, its body in any number of pieces, and an end.
   public enum Event {

@@ -1,14 +1,14 @@
 /// Looks for the first number of a name that is free: some in a row, then in steps that double, of which the last is halved until the first
 /// free number behind a taken one is found.
 ///
-/// Between the numbers that are looked at, one that is free may be passed over. Thousands of files of one name so cost a few looks more than
+/// Between the numbers that are checked, one that is free may be passed over. Thousands of files of one name so cost a few checks more than
 /// those in a row.
 public struct NumberSearch: Sendable {
   private enum Phase {
     case counting
-    /// This number is taken, and a later one is looked at.
+    /// This number is taken, and a later one is checked.
     case leaping(taken: Int)
-    /// The first is taken, the second is free; what is looked at lies between.
+    /// The first is taken, the second is free; what is checked lies between.
     case halving(taken: Int, free: Int)
   }
 
@@ -16,7 +16,7 @@ public struct NumberSearch: Sendable {
 
   private let first: Int
   private let counted: Int
-  /// What is to be looked at, or used.
+  /// What is to be checked, or used.
   public private(set) var number: Int
   private var phase = Phase.counting
 
@@ -42,7 +42,7 @@ public struct NumberSearch: Sendable {
     return number <= Self.numberMax
   }
 
-  /// It is free, or finds no room in the name. False where it is the first such one, true where a lower one is to be looked at before.
+  /// It is free, or finds no room in the name. False where it is the first such one, true where a lower one is to be checked before.
   public mutating func foundFree() -> Bool {
     let taken: Int
     switch phase {

@@ -15,7 +15,7 @@ public enum ProblemType: String, Hashable, Sendable, CaseIterable {
   case methodNotAllowed = "urn:uploadfs:problem:method-not-allowed"
   /// The body did not arrive in time.
   case timeout = "urn:uploadfs:problem:timeout"
-  /// The state does not allow it, or another request for the same thing is under way.
+  /// The state does not allow it, or another request for the same thing is in progress.
   case conflict = "urn:uploadfs:problem:conflict"
   /// The Idempotency-Key was used for another request.
   case idempotencyMismatch = "urn:uploadfs:problem:idempotency-mismatch"

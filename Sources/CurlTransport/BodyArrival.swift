@@ -10,7 +10,7 @@ struct BodyArrival {
   private var socket: Int32 = -1
   /// What the peer had acknowledged on the connection when the request began.
   private var base: Int64 = -1
-  /// Other requests are, or were, under way on the connection.
+  /// Other requests are, or were, in flight on the connection.
   private var wasShared = false
 
   /// libcurl gives the socket no more of a body at once than that, and counts a piece when all of it is gone.
@@ -28,10 +28,10 @@ struct BodyArrival {
     base = uploadfs_acknowledged_bytes(socket)
   }
 
-  /// Looks at it.
+  /// Samples it.
   /// - Parameters:
   ///   - handed: What libcurl has handed to the socket of the body.
-  ///   - isShared: Other requests may be under way on the connection.
+  ///   - isShared: Other requests may be in flight on the connection.
   mutating func measure(handed: Int, bodyBytes: Int, isShared: Bool) {
     wasShared = wasShared || isShared
     let acknowledged = uploadfs_acknowledged_bytes(socket)

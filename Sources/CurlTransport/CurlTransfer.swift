@@ -105,8 +105,8 @@ final class CurlTransfer {
   /// True when a timer has to check the transfer while nothing moves.
   var hasStallLimit: Bool { stallMeter != nil }
 
-  /// Looks at how far it is. What has moved since the last look, in both directions.
-  /// - Parameter isShared: Other transfers may be under way on its connection.
+  /// Samples how far it is. What has moved since the last sample, in both directions.
+  /// - Parameter isShared: Other transfers may be in flight on its connection.
   func measure(isShared: Bool) -> Int {
     arrival.measure(
       handed: handle.count(CURLINFO_SIZE_UPLOAD_T), bodyBytes: request.body.byteCount, isShared: isShared)

@@ -19,7 +19,7 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
   public var caFile: String?
   /// What is shown to servers that ask for a certificate.
   public var clientCertificate: ClientCertificate?
-  /// The way to the servers.
+  /// The proxy to the servers.
   public var proxy = CurlProxy()
   /// Which version of HTTP is spoken.
   public var protocolChoice: ProtocolChoice

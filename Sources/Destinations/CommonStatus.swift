@@ -1,7 +1,7 @@
 import UploadEngine
 
 /// The statuses that mean the same of every destination: what a gateway, a proxy or any server of HTTP may say. What is a protocol's
-/// own is looked at before; the words are the protocol's, and what follows is not.
+/// own is checked before; the words are the protocol's, and what follows is not.
 enum CommonStatus: Hashable, CaseIterable {
   case leadsElsewhere, unauthorized, forbidden, proxyWantsPassword, timedOut, tooEarly, busy, full
   /// A gateway answers, and what is behind it does not.

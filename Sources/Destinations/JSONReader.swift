@@ -1,7 +1,7 @@
 import ChunkProtocol
 import Lookup
 
-/// What is left of a JSON document (RFC 8259) that a server has sent. Each byte is looked at once: `JSONDecoder` takes a time that grows with
+/// What is left of a JSON document (RFC 8259) that a server has sent. Each byte is read once: `JSONDecoder` takes a time that grows with
 /// the third power of the depth, minutes for 64 KiB, and answers are read on the thread that serves all destinations.
 struct JSONReader {
   private var rest: ArraySlice<UInt8>

@@ -5,7 +5,7 @@ public import UploadEngine
 /// refuses it (401). A request without one goes elsewhere, and gets none.
 ///
 /// Requests that the server refuses for their credential wait for the next one and are sent again, and so do those that come
-/// meanwhile: their senders do not notice, and nothing that was acknowledged is lost. One renewal is under way at a time.
+/// meanwhile: their senders do not notice, and nothing that was acknowledged is lost. One renewal is in progress at a time.
 /// A credential that was fetched a moment ago and has never been accepted is not replaced: the refusal is passed on, and so is
 /// a request's second one.
 public final class RenewingTransport: HTTPTransport {

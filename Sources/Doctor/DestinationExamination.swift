@@ -5,7 +5,7 @@ import Lookup
 import MountConfiguration
 public import UploadEngine
 
-/// Looks at a destination the way an upload would take: from the name of its host to a file that is published. Here things
+/// Examines a destination along the path of an upload: from the name of its host to a file that is published. Here things
 /// are done; what they mean is said in the extensions of ``Finding``.
 public struct DestinationExamination {
   /// What is to be done.
@@ -45,7 +45,7 @@ public struct DestinationExamination {
     self.options = options
   }
 
-  /// Blocks until everything is looked at; each finding is told as soon as it is made.
+  /// Blocks until everything is checked; each finding is told as soon as it is made.
   public func run(_ report: (Finding) -> Void) {
     var first: (endpoint: EndpointID, reached: Reached)?
     for index in 0..<max(1, destination.endpointCount) {

@@ -9,11 +9,11 @@ public struct Finding: Sendable {
     case warning
     /// Captures could not be delivered, or not be made.
     case problem
-    /// Not looked at; the message says why.
+    /// Not checked; the message says why.
     case skipped
   }
 
-  /// What was looked at. The raw values are part of the JSON: they never change.
+  /// What was checked. The raw values are part of the JSON: they never change.
   public enum Check: String, CaseIterable, Sendable {
     case settings
     case names
@@ -53,7 +53,7 @@ public struct Finding: Sendable {
     public var value: Value
   }
 
-  /// What was looked at.
+  /// What was checked.
   public var check: Check
   /// How things stand.
   public var level: Level

@@ -4,7 +4,7 @@ import UploadEngine
 
 /// Everything that was found about the destinations and this machine.
 public struct Findings: Sendable {
-  /// A destination that is looked at.
+  /// A destination that is checked.
   public struct Subject: Hashable, Sendable {
     /// What rules call it.
     public var name: DestinationName

@@ -120,7 +120,7 @@ private final class ChunkRace: Sendable {
     var failure: StepFailure?
   }
 
-  /// How often is looked.
+  /// The time between two samples.
   private static let interval: DispatchTimeInterval = .milliseconds(100)
 
   init(
@@ -196,7 +196,7 @@ private final class ChunkRace: Sendable {
     hasNews.signal()
   }
 
-  /// What is still under way is given up; each request says when it has ended.
+  /// What is still in progress is given up; each request says when it has ended.
   private func endAll() {
     for id in state.withLock({ Array($0.underWay.keys) }) { exchange.transport.cancel(id) }
     while state.withLock({ !$0.underWay.isEmpty }) { hasNews.wait() }

@@ -1,14 +1,14 @@
 import UploadEngine
 
-/// How fast an upload is, from looks at it. Pure.
+/// How fast an upload is, from samples. Pure.
 struct ThroughputMeasure: Sendable {
-  /// One look.
+  /// One sample.
   struct Sample: Hashable, Sendable {
     /// Since the first request.
     var time: Duration
     /// Of all requests that were answered.
     var acknowledgedBytes: UInt64
-    /// Handed to the network, those of requests under way included.
+    /// Handed to the network, those of requests in flight included.
     var sentBytes: UInt64
   }
 
@@ -31,7 +31,7 @@ struct ThroughputMeasure: Sendable {
   func bytesPerSecond(chunkBytes: Int, streams: Int) -> Double? {
     guard let last = samples.last, last.time > .zero else { return nil }
     if last.acknowledgedBytes >= UInt64(clamping: chunkBytes) &* UInt64(clamping: streams) {
-      // Up to the look that saw the last of them.
+      // Up to the sample that saw the last of them.
       let end = samples.first { $0.acknowledgedBytes == last.acknowledgedBytes }?.time ?? last.time
       return Double(last.acknowledgedBytes) / max(0.001, end / .seconds(1))
     }

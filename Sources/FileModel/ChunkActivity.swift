@@ -22,7 +22,7 @@ package struct ContentMutation: Hashable, Sendable {
   /// The epoch that it began; no two mutations of a file have the same.
   package let epoch: UInt64
 
-  /// One of which nothing is known but that it was under way before the file had a subscriber.
+  /// One of which nothing is known but that it was in progress before the file had a subscriber.
   package static let unseen = ContentMutation(.blocks(0..<0), epoch: 0)
 
   package init(_ extent: ContentExtent, epoch: UInt64) {
@@ -59,7 +59,7 @@ package struct ChunkActivity: Hashable, Sendable {
   private var unsettled: [Int] = []
   /// How far the file has been written.
   private var writtenEndBytes: UInt64
-  /// Mutations with this epoch or an earlier one were under way when this began: what they touch is not known.
+  /// Mutations with this epoch or an earlier one were in progress when this began: what they touch is not known.
   private let startEpoch: UInt64
   private var unknownInFlight: Int
   private var resizesInFlight = 0
@@ -142,7 +142,7 @@ package struct ChunkActivity: Hashable, Sendable {
     return report
   }
 
-  /// The epoch of the last mutation that touched the chunk at an offset; nil while one is under way, or when it is not
+  /// The epoch of the last mutation that touched the chunk at an offset; nil while one is in progress, or when it is not
   /// known.
   package func quietEpoch(at offset: UInt64) -> UInt64? {
     let index = offset / UInt64(chunkBytes)
@@ -276,7 +276,7 @@ public struct ChunkChange: Hashable, Sendable {
   public var epoch: UInt64
   /// As many bytes have been written to it as it has.
   public var isCovered: Bool
-  /// No mutation of it is under way.
+  /// No mutation of it is in progress.
   public var isQuiet: Bool
 
   /// Where a chunk stands.

@@ -12,7 +12,7 @@ public struct EvictionTurns: Sendable {
   /// is gone.
   public mutating func next(among candidates: (_ countMax: Int) -> [EvictionCandidate]) -> EvictionCandidate? {
     if waiting.isEmpty {
-      // More with each time: each is looked at a few times, however many of them stay.
+      // More with each time: each is checked a few times, however many of them stay.
       waiting = candidates(2 * stayingCount + Self.askedMin).filter { !tried.contains($0) }[...]
     }
     guard let next = waiting.popFirst() else { return nil }

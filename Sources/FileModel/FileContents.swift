@@ -26,7 +26,7 @@ public protocol FileContents: Sendable {
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport?
 
   /// The epoch of the last mutation that touched the chunk at an offset of a file whose chunks are followed. Nil while one
-  /// is under way, and when it is not known.
+  /// is in progress, and when it is not known.
   ///
   /// Equal epochs before and after reading a chunk mean that its bytes did not change in between.
   func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64?
@@ -50,7 +50,7 @@ public protocol FileContents: Sendable {
   func meet(at path: RelativePath) -> SpoolMeeting
 
   /// Comes upon every file below a folder of which this is wanted, while there is room (``FileEventSink/waitForRoom()``). False where not everything could
-  /// be looked at, or the mount ends. Takes time for every file of the folder.
+  /// be checked, or the mount ends. Takes time for every file of the folder.
   func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool
 
   /// The sink has forgotten these files, until they are met again: what is kept of them may go.

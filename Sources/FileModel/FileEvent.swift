@@ -85,7 +85,7 @@ public protocol FileEventSink: Sendable {
   /// enough.
   func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate]
 
-  /// Whether a delivery is under way whose end may let something be removed: then a writer is given a moment before it is
+  /// Whether a delivery is in flight whose end may let something be removed: then a writer is given a moment before it is
   /// told that no space is left.
   var mayFreeSpace: Bool { get }
 

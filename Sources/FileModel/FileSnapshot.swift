@@ -72,7 +72,7 @@ public struct FileSnapshot: Hashable, Sendable {
     self.missing = missing
   }
 
-  /// No writer has it open, no mutation is under way and it has a name: the file can be read as one consistent whole.
+  /// No writer has it open, no mutation is in progress and it has a name: the file can be read as one consistent whole.
   public var isSettled: Bool {
     writableOpens == 0 && mutationsInFlight == 0 && !names.isEmpty
   }

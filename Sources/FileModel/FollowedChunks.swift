@@ -55,7 +55,7 @@ package struct FollowedChunks: Hashable, Sendable {
     followings.indices.compactMap { takeReport(at: $0, of: file, sizeBytes: sizeBytes) }
   }
 
-  /// The epoch of the last mutation that touched the chunk of a follower at an offset; nil while one is under way, or when it
+  /// The epoch of the last mutation that touched the chunk of a follower at an offset; nil while one is in progress, or when it
   /// is not known.
   package func quietEpoch(for follower: ContentFollower, at offset: UInt64) -> UInt64? {
     followings.first { $0.follower == follower }?.activity.quietEpoch(at: offset)

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A SHA-256 under way, through OpenSSL.
+/// A SHA-256 in progress, through OpenSSL.
 ///
 /// Sendable is unchecked because of the raw context: the type cannot be copied, so the context always has exactly one
 /// owner, and OpenSSL's contexts are not bound to a thread.

@@ -45,7 +45,7 @@ public struct MachineNeeds: Hashable, Sendable {
   }
 
   /// What is wrong where so much memory is left beside what the program has already; nil where that is enough.
-  /// - Parameter takenBytes: What the program has by itself when it looks.
+  /// - Parameter takenBytes: What the program has by itself when it asks.
   public func lack(ofMemory availableBytes: UInt64, takenBytes: UInt64) -> String? {
     guard availableBytes < memoryBytes, availableBytes + takenBytes < memoryBytes else { return nil }
     return

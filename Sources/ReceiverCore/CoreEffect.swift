@@ -31,7 +31,7 @@ public enum CoreEffect: Sendable {
   case forgetReceipts(before: Milliseconds)
   /// Count what lies under a credential's root.
   case measureUsage(CredentialID)
-  /// Look again at sessions that are set aside.
+  /// Check sessions again that are set aside.
   case lookAgain([SessionID])
   /// Something for the log.
   case note(CoreNote)

@@ -111,7 +111,7 @@ extension ReceiverCore {
     guard let session = sessions[id], case .committing(var pending) = session.phase, pending.checking == nil else {
       return
     }
-    // A write under way may lie beyond the end of the file that would be published, and make it longer.
+    // A write in flight may lie beyond the end of the file that would be published, and make it longer.
     let isQuiet = !session.isBeingWritten
     let mayBeComplete = isQuiet && session.held.count >= Int(pending.facts.chunkCount)
     if mayBeComplete, pending.mismatched != session.generation, session.missing(for: pending.facts).isEmpty {

@@ -5,7 +5,7 @@ extension ReceiverCore {
   /// How often old sessions are looked for.
   private static let expiryScanInterval: Milliseconds = 60_000
 
-  /// How soon the store looks again at what it could not read, and how late at most.
+  /// How soon the store checks again what it could not read, and how late at most.
   static let lookPauseMin: Milliseconds = 2000
   private static let lookPauseMax: Milliseconds = 30_000
 

@@ -217,7 +217,7 @@ extension ReceiverCore {
       for waiter in pending.waiters { refuse(waiter, refusal) }
     case .open, .published: break
     }
-    // Chunk requests under way are answered when their next event finds no session.
+    // Chunk requests in flight are answered when their next event finds no session.
     for (_, queue) in session.writing.sorted() {
       for waiting in queue.waiting {
         stages[waiting] = nil

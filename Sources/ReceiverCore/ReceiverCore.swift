@@ -61,7 +61,7 @@ public struct ReceiverCore: Sendable {
   /// Sessions of which the store cannot say what they hold. Whose they are may not be known: their names are secrets of their
   /// clients.
   var setAside: LookupTable<SessionID, SetAsideSession> = [:]
-  /// When the store looks at them again, and after which pause; whether it is at it.
+  /// When the store checks them again, and after which pause; whether it is at it.
   var nextLook: Milliseconds = 0
   var lookPause = ReceiverCore.lookPauseMin
   var isLooking = false

@@ -30,7 +30,7 @@ struct UploadSession: Sendable {
     var deadline: Milliseconds
   }
 
-  /// A commit under way.
+  /// A commit in progress.
   struct PendingCommit: Sendable {
     var facts: CommitFacts
     var receiptID: String
@@ -218,7 +218,7 @@ extension UploadSession {
     zeroing.values.contains { $0.overlaps(chunks) } || writing.keys.contains { chunks.contains($0) }
   }
 
-  /// Of which more is known than what a look at the disk has found.
+  /// Of which more is known than what a check of the disk has found.
   var knownAlready: IndexRanges {
     var known = IndexRanges(held.keys.ranges + writing.keys.sorted().map { $0..<($0 + 1) })
     for range in zeroing.values.flatMap(\.ranges) { known.insert(range) }

@@ -80,7 +80,7 @@ public protocol UploadStore: Sendable {
   func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult
   /// Publishes verified whole files likewise; what they need of the disk they share. The names are different ones.
   func publish(_ files: [WholeFilePublication]) -> [Result<PublicationResult, StoreFailure>]
-  /// Looks again at sessions that were set aside; those of which nothing is left are in none of its lists.
+  /// Checks sessions again that were set aside; those of which nothing is left are in none of its lists.
   func recover(_ ids: [SessionID]) throws(StoreFailure) -> RecoveredState
   /// Deletes all of a session but what it has published.
   func remove(_ session: SessionID)
@@ -90,10 +90,10 @@ public protocol UploadStore: Sendable {
   func forgetReceipts(before: Milliseconds)
   /// The bytes of all files under the credential's root.
   func usedBytes(of credential: CredentialID) throws(StoreFailure) -> UInt64
-  /// Looks whether the store's folders are where the configuration says; what has changed since the last look. Called about once
+  /// Checks whether the store's folders are where the configuration says; what has changed since the last check. Called about once
   /// a second.
   func lookAtFolders() -> [FolderNotice]
-  /// Folders that were not in their place at the last look.
+  /// Folders that were not in their place at the last check.
   var foldersAway: Int { get }
   /// Leaves on the disk that a receiver runs. Called about once a second.
   func signOfLife()
@@ -181,7 +181,7 @@ public struct RecoveredState: Sendable {
   public var spools: [SpoolRecord] = []
   /// What is wrong with what was remembered of spools.
   public var spoolTrouble: String?
-  /// Sessions that could not be read, and why. They are left as they are, and looked at again.
+  /// Sessions that could not be read, and why. They are left as they are, and checked again.
   public var setAside: [SetAsideSession] = []
 
   /// Nothing.

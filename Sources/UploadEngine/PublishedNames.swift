@@ -174,7 +174,7 @@ package final class PublishedNames: Sendable {
     }
   }
 
-  /// False where it takes no more. At most as many as requests may be under way.
+  /// False where it takes no more. At most as many as requests may be in flight.
   private func put(_ job: @escaping @Sendable () -> Void) -> Bool {
     queue.withLock { queue, signal in
       guard !queue.isStopping else { return false }

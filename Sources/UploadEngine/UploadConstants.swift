@@ -12,7 +12,7 @@ public enum UploadConstants {
   public static let bufferPoolSize = maxParallelChunkUploads + prefetchDepth
   /// Up to this size a file is read into a small buffer, and may travel with others.
   public static let smallFileBytes = 64 << 10
-  /// So many small files are worth a request beside those that are under way.
+  /// So many small files are worth a request beside those in flight.
   public static let bundleFilesWanted = 16
   /// A small file does not wait for company for longer than this.
   public static let bundlePatience: Duration = .milliseconds(20)
@@ -72,9 +72,9 @@ public enum UploadConstants {
   public static let compressionSampleStride = 5 << 20
   /// The least that compression must save.
   public static let compressionBenefitThreshold = 0.10
-  /// Samples are looked at again when a chunk keeps more of its bytes than the first one after the look did, by this part of them.
+  /// Samples are probed again when a chunk keeps more of its bytes than the first one after the probe did, by this part of them.
   public static let compressionGainLoss = 0.03
-  /// A look at samples may take this part of the time that the line takes for what it decides.
+  /// A probe of samples may take this part of the time that the line takes for what it decides.
   public static let compressionLookShare = 0.02
   /// Compression that would take more than one of so many cores to keep up with the line counts as slower than the line.
   public static let compressionCoreShare = 2.0

@@ -89,7 +89,7 @@ extension UploadEngine {
     return candidates
   }
 
-  /// Whether a delivery is under way whose end may let something be removed.
+  /// Whether a delivery is in flight whose end may let something be removed.
   public var mayFreeSpace: Bool { state.withLock { $0.early != nil || $0.schedule.mayFreeSpace } }
 
   /// How large a file may become to be delivered here.

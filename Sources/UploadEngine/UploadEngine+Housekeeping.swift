@@ -5,7 +5,7 @@ import Synchronization
 import SystemMemory
 import Threads
 
-/// What is looked after once a second, on the journal's thread.
+/// What is done once a second, on the journal's thread.
 extension UploadEngine {
   /// Fewer buffers when memory is short, more when there is enough again (spec A2).
   func watchMemory(_ io: HybridIOEngine, _ availableMemory: () -> UInt64?) {

@@ -225,7 +225,7 @@ extension UploadEngine {
     }
   }
 
-  /// A look at each part of the largest upload (``ChunkRows/growing``), and some.
+  /// A probe of each part of the largest upload (``ChunkRows/growing``), and some.
   private static let followUpsMax = 256
 
   /// Asks the destination what it takes, where it can be asked. Without an answer nothing is known, and nothing else follows.

@@ -23,9 +23,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var time = RunningTime()
     /// Until when the engine's thread sleeps, unless it is woken; nil for ever.
     var sleepsUntil: MonotonicTime?
-    /// When the engine's thread, which sleeps, is to look at the clock: where nothing is due a pause shows by that alone.
+    /// When the engine's thread, which sleeps, is to read the clock: where nothing is due a pause shows by that alone.
     var beatsAt: MonotonicTime?
-    /// The engine's thread looks at the outbox once more before it sleeps for longer: what is patient does not wake it.
+    /// The engine's thread checks the outbox once more before it sleeps for longer: what is patient does not wake it.
     var looksAgain = false
     var isStopped = false
     var whenDrained: (@Sendable () -> Void)?
@@ -110,7 +110,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let parts: Mutex<Parts>
   let counters = PipelineCounters()
   let held: Mutex<[ReadID: HeldChunk]>
-  /// How far the bodies under way have come.
+  /// How far the bodies in flight have come.
   let sentCounters = Mutex<LookupTable<HTTPRequestID, BodyUnderWay>>([:])
   /// Publications for which the spool is to be asked. Those that come while the disk is waited for go together.
   let unpublished = Mutex<[RequestOrder]>([])
@@ -304,7 +304,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     return statistics
   }
 
-  /// Writes a resume record for every upload that is under way and ends the engine's threads. Nothing is sent or read
+  /// Writes a resume record for every upload that is in progress and ends the engine's threads. Nothing is sent or read
   /// after this. The transport is stopped by its owner, before or after.
   public func stop() {
     isEnding.store(true, ordering: .releasing)
@@ -404,14 +404,14 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     }
   }
 
-  /// Before anything else is done after the engine's thread has slept: where it should have looked at the clock long ago a pause is noticed.
+  /// Before anything else is done after the engine's thread has slept: where it should have read the clock long ago a pause is noticed.
   private func notePause() {
     if state.withLock({ $0.isPast($0.beatsAt) }) { change { _, _ in } }
     // While it is busy it may be late, as for a disk.
     state.withLock { $0.beatsAt = nil }
   }
 
-  /// How often the clock is looked at, as long as connections may rest: libcurl closes those that have done so for 118 s.
+  /// How often the clock is read, as long as connections may rest: libcurl closes those that have done so for 118 s.
   private static let beat: Duration = .seconds(2)
   private static let restNanoseconds: Int64 = 120_000_000_000
 

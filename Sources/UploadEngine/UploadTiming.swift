@@ -28,7 +28,7 @@ public struct UploadTiming: Hashable, Sendable {
   public var prefetch = UploadConstants.prefetchDepth
   /// Upload sessions that are older are not gone on with.
   public var sessionAge = UploadConstants.sessionMaxAge
-  /// The oldest version of TLS on the way to a proxy. What goes to the server has TLS 1.3 of its own inside of it.
+  /// The oldest version of TLS to a proxy. What goes to the server has TLS 1.3 of its own inside of it.
   public var proxyTLS = TLSVersion.tls13
 
   /// The specification's values.

@@ -32,7 +32,7 @@ public enum SpoolPrivacy: Hashable, Sendable {
     self = names.sorted().first { !Self.ownNames.contains($0) }.map { .holdsMore(name: $0) } ?? .canBeTightened
   }
 
-  /// Of the folder at a path; nil when it cannot be looked at.
+  /// Of the folder at a path; nil when it cannot be examined.
   public init?(of path: String) {
     var status = stat()
     guard stat(path, &status) == 0 else { return nil }

@@ -10,7 +10,7 @@ import Synchronization
 final class S3CredentialSource: Sendable {
   /// Keys are renewed so long before their end.
   private static let margin: Int64 = 300
-  /// How often the files are looked at, and a command that failed is tried again.
+  /// How often the files are checked, and a command that failed is tried again.
   private static let interval: Int64 = 30
 
   private let profile: String?

@@ -4,7 +4,7 @@ import MountConfiguration
 
 /// Files that hold secrets: only the one who runs uploadfs may read them.
 enum SecretFile {
-  /// The whole file. Whether others could have read it is looked at on the open file, so that it cannot be exchanged.
+  /// The whole file. Whether others could have read it is checked on the open file, so that it cannot be exchanged.
   static func read(_ path: String, what: String, bytesMax: Int = 64 << 10) throws(ToolFailure) -> [UInt8] {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw unreadable(path, what, errno) }

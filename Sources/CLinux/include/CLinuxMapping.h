@@ -19,7 +19,7 @@ int uploadfs_copy_mapped(void *target, const void *mapped, size_t count);
 int uploadfs_begin_writeback(int fd, off_t offset, off_t length);
 
 /// mincore(2), which needs _DEFAULT_SOURCE: how many of the mapped range's pages are in memory; -1 when it cannot tell.
-/// At most 1024 pages are looked at.
+/// At most 1024 pages are checked.
 long uploadfs_resident_pages(void *start, size_t length);
 
 #endif

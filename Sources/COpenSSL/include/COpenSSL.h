@@ -11,7 +11,7 @@
 #define UPLOADFS_GCM_TAG_BYTES 16
 #define UPLOADFS_AES256_KEY_BYTES 32
 
-/// A SHA-256 under way. Wraps EVP_MD_CTX, with the algorithm fetched once for the process: OpenSSL 3 otherwise looks it
+/// A SHA-256 in progress. Wraps EVP_MD_CTX, with the algorithm fetched once for the process: OpenSSL 3 otherwise looks it
 /// up for each digest.
 typedef struct uploadfs_sha256 uploadfs_sha256;
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// One message under way. A value: it may be copied, and needs no clean-up.
+/// One message in progress. A value: it may be copied, and needs no clean-up.
 typedef struct {
   uint32_t state[8];
   uint64_t byte_count;

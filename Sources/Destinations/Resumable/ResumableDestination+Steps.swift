@@ -229,7 +229,7 @@ extension ResumableDestination {
     guard answer.isSuccess else { return .refused(answer.failure(limitBytes: abilities.fileBytesMax)) }
     if answer.contradictsItself(lengthBytes: lengthBytes, end: end) { return .unsaid(answer.failureWithoutOffset) }
     if let offset = answer.offset { return .reached(offset) }
-    // Only an answer to a look has to have an offset. A success without a header of the draft may come from any server or proxy.
+    // Only an answer to a probe has to have an offset. A success without a header of the draft may come from any server or proxy.
     return answer.isComplete == nil ? .unsaid(answer.failureWithoutOffset) : .tookAll
   }
 

@@ -24,7 +24,7 @@ final class ResumableMemory: Sendable {
     var features: ResumableFeatures?
     /// The server is asked first.
     var asks: Bool
-    /// The upload that an earlier attempt has begun; this one looks at it first.
+    /// The upload that an earlier attempt has begun; this one probes it first.
     var earlier: String?
   }
 
@@ -58,7 +58,7 @@ final class ResumableMemory: Sendable {
 
   /// Beyond it all is forgotten.
   private static let uploadsMax = 4096
-  /// Beyond it the oldest is forgotten; fewer are under way.
+  /// Beyond it the oldest is forgotten; fewer are in progress.
   private static let filesMax = 512
 
   /// What ends in the middle of a chunk.
@@ -103,7 +103,7 @@ final class ResumableMemory: Sendable {
     }
   }
 
-  /// It is looked at, before anything else is asked of it.
+  /// It is checked, before anything else is asked of it.
   func looksAgain(at upload: String) {
     state.withLock {
       switch $0.completions[upload] {
@@ -131,7 +131,7 @@ final class ResumableMemory: Sendable {
     }
   }
 
-  /// The attempt that is under way.
+  /// The attempt that is in progress.
   func attempt(at file: SmallFile) -> Attempt? { state.withLock { $0.files[file]?.attempt } }
 
   /// The server has said what it takes.
@@ -147,6 +147,6 @@ final class ResumableMemory: Sendable {
   /// The upload that was begun for it.
   func upload(of file: SmallFile) -> String? { state.withLock { $0.files[file]?.upload } }
 
-  /// No later attempt goes on with it. The attempt that is under way means the same as before.
+  /// No later attempt goes on with it. The attempt that is in progress means the same as before.
   func leaves(_ file: SmallFile) { state.withLock { $0.files[file]?.upload = nil } }
 }

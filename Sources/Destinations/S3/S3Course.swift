@@ -50,7 +50,7 @@ struct S3Course {
     case trial(S3Answer)
   }
 
-  /// Requests with bodies that may be refused because the object has changed since it was looked at.
+  /// Requests with bodies that may be refused because the object has changed since it was checked.
   private static let sendsMax = 32
 
   private(set) var turn: Turn
@@ -102,7 +102,7 @@ struct S3Course {
     }
   }
 
-  /// What came of it; without the answer to a last look or trial, what was refused or published. Nil where nothing was answered yet.
+  /// What came of it; without the answer to a last probe or trial, what was refused or published. Nil where nothing was answered yet.
   var end: End? {
     if case .end(let end) = turn { return end }
     switch asked {

@@ -141,7 +141,7 @@ extension S3Answer {
   }
 
   /// It completed an upload, by its own words as another object. Servers leave out the key, escape it, or put a slash or the bucket before
-  /// it; what else they say is to be looked at. (The bucket is another one behind an alias.)
+  /// it; what else they say is to be checked. (The bucket is another one behind an alias.)
   func namesAnother(than key: String, in bucket: String) -> Bool {
     guard isSuccess, let root, root.name.hasPrefix("CompleteMultipartUpload") else { return false }
     return Self.names(root.child("Key"), noneOf: [key, "\(bucket)/\(key)"])

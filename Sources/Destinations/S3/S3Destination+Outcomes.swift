@@ -36,7 +36,7 @@ extension S3Destination {
     return .refused(StepFailure(error))
   }
 
-  /// What was published stays so when a trial or a look behind it has no answer.
+  /// What was published stays so when a trial or a probe behind it has no answer.
   public func outcome(
     of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]
   ) -> StepOutcome {

@@ -18,7 +18,7 @@ extension S3Destination {
     }
   }
 
-  /// The rest of a list of parts, looks at objects before and behind a publication, and the request without what the server does not
+  /// The rest of a list of parts, probes of objects before and behind a publication, and the request without what the server does not
   /// know, checksums or conditions.
   public func followUp(
     of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID

@@ -1,6 +1,6 @@
 public import UploadEngine
 
-/// The multipart uploads that are under way below the prefix.
+/// The multipart uploads that are in progress below the prefix.
 extension S3Destination {
   /// ListMultipartUploads; at most 1000 to a page.
   public func sessionListRequest(after next: String?, at endpoint: EndpointID) -> HTTPRequest? {

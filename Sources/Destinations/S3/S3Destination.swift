@@ -78,7 +78,7 @@ public struct S3Destination: Destination {
   let checksums = S3ChecksumMemory()
   let names: S3NameMemory
   let publishedParts = S3PublishedParts()
-  /// Looks whose a key is before it publishes one that must not be another one's.
+  /// Probes whose a key is before it publishes one that must not be another one's.
   private(set) var looksFirst = true
 
   /// A destination whose credentials and time are asked for at each request; both must be quick. `whenExpired` is told, from
@@ -139,7 +139,7 @@ public struct S3Destination: Destination {
   /// A part of what this run has published of the capture before.
   public func source(of sending: ChunkSending) -> ChunkSource? { publishedParts.source(of: sending) }
 
-  /// Without the look before.
+  /// Without the probe before.
   public var underConditionsAlone: (any Destination)? {
     guard looksFirst, options.ifExists != .replace else { return nil }
     var destination = self

@@ -108,7 +108,7 @@ final class S3PublishedParts: Sendable {
         (state.failures, state.useless) = (0, 0)
       case .isUnknown: state.copiesNothing = true
       case .isUseless:
-        // Requests that were under way together count once.
+        // Requests that were in flight together count once.
         guard let upload = state.uploads.removeValue(forKey: nonce) else { return }
         remove(upload.file, &state)
         state.useless += 1

@@ -1,6 +1,6 @@
 import UploadEngine
 
-/// What a refusal means wherever uploads are appended to; what is a protocol's own is looked at before.
+/// What a refusal means wherever uploads are appended to; what is a protocol's own is checked before.
 struct RefusedAnswer {
   /// Who answered, as in “The tus server at …”.
   let server: String

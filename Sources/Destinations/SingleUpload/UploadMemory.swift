@@ -19,11 +19,11 @@ final class UploadMemory: Sendable {
     /// Everything before it is acknowledged.
     var offset: UInt64
     var begun = Begun.nothing
-    /// What was acknowledged last, so that the same answers mean the same when they are looked at again.
+    /// What was acknowledged last, so that the same answers mean the same when they are checked again.
     var last: Bytes?
     /// The server has said where it ends, and has taken nothing since: a request that was sent before may still arrive.
     var isFound = false
-    /// The attempt that is under way asks how far the upload goes before it sends anything.
+    /// The attempt that is in progress asks how far the upload goes before it sends anything.
     var asksFirst = false
     /// What was sent behind the offset since.
     var sendings = Sendings()
@@ -31,7 +31,7 @@ final class UploadMemory: Sendable {
 
   /// How far the requests can have come that sent bytes behind an acknowledged offset.
   private struct Sendings {
-    /// Those that may still be under way, the latest ones.
+    /// Those that may still be in flight, the latest ones.
     private var latest: [(from: UInt64, bytes: SentByteCounter)] = []
     /// Of those before.
     private var endMax: UInt64 = 0
@@ -137,7 +137,7 @@ final class UploadMemory: Sendable {
     }
   }
 
-  /// What the attempt that is under way began with.
+  /// What the attempt that is in progress began with.
   func asksFirst(_ upload: String) -> Bool { uploads.withLock { $0[upload]?.asksFirst ?? false } }
 
   func forget(_ upload: String) {

@@ -14,7 +14,7 @@ final class TusMemory: Sendable {
 
   /// What is known of the last commit of a session.
   private struct Commit {
-    /// What an earlier attempt has joined; this one looks at it first.
+    /// What an earlier attempt has joined; this one probes it first.
     var earlier: TusJoined?
     /// What was joined, of which it is not known that it is complete.
     var joined: TusJoined?
@@ -49,7 +49,7 @@ final class TusMemory: Sendable {
   // MARK: - Commits
 
   /// Parts of a session were gone when they were to be joined. Once that may be an accident, or their age. The answers of one
-  /// attempt may be looked at more than once.
+  /// attempt may be checked more than once.
   func lostParts(of session: String) {
     state.withLock {
       guard $0.commits[session]?.hasLost == false else { return }

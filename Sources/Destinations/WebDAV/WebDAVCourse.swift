@@ -55,7 +55,7 @@ struct WebDAVCourse {
     case contradiction(String)
   }
 
-  /// Requests that give the name, each after another look.
+  /// Requests that give the name, each after another probe.
   private static let movesMax = 16
 
   private(set) var turn: Turn

@@ -38,7 +38,7 @@ final class WebDAVMemory: Sendable {
     var sendsConditions = true
     var nameForm = WebDAVNameForm.path
     var beginnings: OrderedDictionary<[UInt8], Beginning> = [:]
-    /// Those of files that nothing is under way of, the earliest end first.
+    /// Those of files without a request in flight, the earliest end first.
     var ended: OrderedSet<[UInt8]> = []
     var sent: OrderedDictionary<[UInt8], Sent> = [:]
     /// Names by their bytes, and the number behind the last one that was given.
@@ -81,7 +81,7 @@ final class WebDAVMemory: Sendable {
     }
   }
 
-  /// Nothing of a file is under way any more: what it began with may be forgotten. Before that its answers would be read as others.
+  /// Nothing of a file is in flight any more: what it began with may be forgotten. Before that its answers would be read as others.
   func end(_ nonce: [UInt8]) { state.withLock { _ = $0.ended.append(nonce) } }
 
   private static func forgetEnded(_ state: inout State) {

@@ -40,7 +40,7 @@ struct ChunkCompressor {
     plainBytes - Int(Double(plainBytes) * UploadConstants.compressionBenefitThreshold) - 1
   }
 
-  /// Looks at a block that is still in the cache. One sample is taken from the middle of each stride of the chunk, where
+  /// Probes a block that is still in the cache. One sample is taken from the middle of each stride of the chunk, where
   /// no header misleads.
   func sample(_ block: UnsafeRawBufferPointer, at position: Int, of chunkBytes: Int, into samples: inout Samples) {
     let stride = position / UploadConstants.compressionSampleStride * UploadConstants.compressionSampleStride
@@ -90,13 +90,13 @@ struct ChunkCompressor {
 
   // MARK: Looking
 
-  /// What the file's samples have said; nil where it is not known, and a look would take too long.
+  /// What the file's samples have said; nil where it is not known, and a probe would take too long.
   private mutating func known(
     of plain: UnsafeRawBufferPointer, _ job: ReadJob, _ fileBytes: UInt64
   ) -> CompressionMemory.Known? {
     let before = memory.known(of: job.file)
     if let before, !before.isDue { return before.latest }
-    // At a file's end too little is left to look again.
+    // At a file's end too little is left for another probe.
     guard job.compression.isWorthALook(at: max(fileBytes, UInt64(plain.count)), costs: costs) else {
       costs.leftOutALook()
       return before?.latest

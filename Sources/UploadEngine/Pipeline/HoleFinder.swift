@@ -21,7 +21,7 @@ struct HoleFinder {
         let holes = file.file.descriptor.flatMap({ SpoolHoles(of: $0) })
       else { return [] }
       let found = HoleFinder.chunks(in: holes, order)
-      // After the look, as after a read.
+      // After the search, as after a read.
       let kept = found.filter { chunks in
         !contents.isReleased(order.file, order.offset(of: chunks.lowerBound)..<order.offset(of: chunks.upperBound))
       }

@@ -91,7 +91,7 @@ final class HybridIOEngine: Sendable {
     }
   }
 
-  /// The file has no name any more: its place on the disk is wanted by others, now and not at the next look.
+  /// The file has no name any more: its place on the disk is wanted by others, now and not at the next check.
   func forget(_ id: FileID) {
     // Closed at this function's end, not under the lock, unless a worker reads from it; it then closes it.
     _ = kept.withLock { $0.removeValue(forKey: id)?.file }

@@ -55,7 +55,7 @@ final class Monitor<State>: @unchecked Sendable {
     return try body(&state, Signal(condition: condition))
   }
 
-  /// What a look at the state comes to.
+  /// What the state means for the wait.
   enum Look<Result> {
     /// Look again after a signal (or for no reason).
     case again
@@ -65,7 +65,7 @@ final class Monitor<State>: @unchecked Sendable {
     case done(Result)
   }
 
-  /// Looks at the state with the lock held until a look says that the wait is over; between two looks the lock is given up.
+  /// Asks `look` about the state, with the lock held, until the wait is over; in between, the lock is given up.
   ///
   /// Each look is an access of its own. A wait *inside* an `inout` access would break Swift's law of exclusivity: while the
   /// lock is given up others change the state, and the optimiser, which may rely on no such change, goes on with what it

@@ -74,7 +74,7 @@ public enum ReadResult: Sendable {
 
 /// Threads that read chunks of captures and compute their digests in the same pass (spec C2, C4).
 ///
-/// There are two for each chunk under way: one opens the file and asks the filesystem before and after, which takes locks that the
+/// There are two for each chunk in flight: one opens the file and asks the filesystem before and after, which takes locks that the
 /// threads answering the kernel take; a lowered one reads, hashes and compresses meanwhile, and takes none.
 public final class ReadWorkers: Sendable {
   /// A ring: its memory is allocated once, and a job that was taken is no longer referenced by it.

@@ -202,7 +202,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     return []
   }
 
-  /// Whether any delivery is under way whose end may let something be removed.
+  /// Whether any delivery is in flight whose end may let something be removed.
   public var mayFreeSpace: Bool { members.contains { $0.engine.mayFreeSpace } }
 
   /// The largest of the limits of those places where it goes: what one of them takes is not refused.

@@ -40,7 +40,7 @@ final class EngineJournal: Sendable {
     var unloaded: @Sendable ([CatalogEntry]) -> Void = { _ in }
     /// Loads files again; done here because it waits for the disk.
     var load: @Sendable ([FileID]) -> Void = { _ in }
-    /// Looks at open files; done here because it must not happen on a filesystem thread.
+    /// Checks open files; done here because it must not happen on a filesystem thread.
     var measure: @Sendable (FileID) -> Void
     /// Once a second, whatever happens.
     var tick: @Sendable () -> Void

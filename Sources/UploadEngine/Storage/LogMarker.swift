@@ -41,7 +41,7 @@ enum LogMarker {
   private static func inUse(_ path: String) -> String { path + "-open" }
   private static func lost(_ path: String) -> String { path + "-lost" }
 
-  /// What cannot be looked at may be there.
+  /// What cannot be examined may be there.
   private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 || errno != ENOENT }
 
   private static func isFile(_ path: String) -> Bool {

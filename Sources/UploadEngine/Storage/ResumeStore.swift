@@ -230,7 +230,7 @@ public final class ResumeStore: Sendable {
     return Int64(status.st_ctim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_ctim.tv_nsec)
   }
 
-  /// A key that is lost or damaged costs the resumption of what is under way, and nothing else.
+  /// A key that is lost or damaged costs the resumption of what is in progress, and nothing else.
   private static func openMasterKey(_ path: String, _ effects: FileEffects) throws(StorageError) -> ([UInt8], String?) {
     var warning: String?
     do {

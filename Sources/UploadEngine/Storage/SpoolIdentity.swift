@@ -164,7 +164,7 @@ public final class SpoolIdentity: SpoolPresence {
     }
   }
 
-  /// Waits for what is under way.
+  /// Waits for what is in progress.
   public func close() {
     state.withLock { $0.worker.take() }?.join()
   }

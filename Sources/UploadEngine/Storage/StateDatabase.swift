@@ -35,7 +35,7 @@ enum StateDatabase {
   /// SQLite says of what is no file that it cannot be opened, and of a pipe nothing.
   private static func requireFile(_ path: String) throws(StorageError) {
     var status = stat()
-    // What cannot be looked at shows when it is opened.
+    // What cannot be examined shows when it is opened.
     guard stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { return }
     throw StorageError(.system(errno: EINVAL), "\(quoted(path)) is no file: move it away")
   }
@@ -99,7 +99,7 @@ enum StateDatabase {
   }
 
   /// Whether there is a file of 0 bytes, or a head without a table, as a start that was killed leaves behind and some damage does: SQLite
-  /// takes both for a new database. What cannot be looked at is not bare; opening it says why.
+  /// takes both for a new database. What cannot be examined is not bare; opening it says why.
   static func isBare(_ path: String) -> Bool {
     var status = stat()
     guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return false }

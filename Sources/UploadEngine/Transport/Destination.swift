@@ -25,7 +25,7 @@ public protocol Destination: Sendable {
   func compressedTogether(_ request: HTTPRequest) -> HTTPRequest
   /// What a response to a step means.
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome
-  /// A further request that a step needs before it can be said what became of it: the next page of a list, or a look at
+  /// A further request that a step needs before it can be said what became of it: the next page of a list, or a probe of
   /// what is published. Nil when the responses so far, oldest first and at least one, are enough.
   func followUp(of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest?
   /// What the response to a step means, with those to its follow-ups.

@@ -205,7 +205,7 @@ public struct HTTPRequest: Sendable {
   public var asksBeforeBody = false
   /// What came of compressing the files that it carries together; nil where that was not tried.
   public var sharedFrame: SharedFrame?
-  /// Counts the body's bytes as the network takes them; nil where that is not looked at.
+  /// Counts the body's bytes as the network takes them; nil where they are not counted.
   public var sentBytes: SentByteCounter?
 
   /// A request with the default limits.

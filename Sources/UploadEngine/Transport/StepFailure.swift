@@ -18,7 +18,7 @@ public struct StepFailure: Error, Hashable, Sendable {
     case notReplaceable
     /// Another capture has got the name that the session is bound to: start a new one, which finds another name.
     case nameTaken
-    /// 409: another request for the same thing is under way, or the state does not allow it.
+    /// 409: another request for the same thing is in progress, or the state does not allow it.
     case conflict
     /// 413: the file or the chunk is larger than the server takes.
     case tooLarge(limitBytes: UInt64?)

@@ -1,4 +1,4 @@
-/// Which way the bytes of one file's handles go.
+/// The path of the bytes of one file's handles.
 ///
 /// - Through the kernel's page cache: needed where a shared mapping may be made, which a direct handle refuses on libfuse
 ///   before 3.17.
@@ -7,7 +7,7 @@
 ///   later ones leave a window), so the first to come decides.
 /// - Past the daemon (passthrough): the kernel reads and writes the spool's file itself. It refuses that beside cached handles,
 ///   and as long as one handle passes it lets only such handles open the file; and it takes the daemon's answers in any
-///   order. So a file passes from the first open to the last release or not at all, opens under way included.
+///   order. So a file passes from the first open to the last release or not at all, opens in flight included.
 struct CachingPolicy: Hashable, Sendable {
   private(set) var cachedHandles: Int32 = 0
   private(set) var directWriters: Int32 = 0
@@ -20,7 +20,7 @@ struct CachingPolicy: Hashable, Sendable {
   /// Something was written past the cache since the kernel last dropped its pages of this file.
   private(set) var mayHoldStalePages = false
 
-  /// The way of one handle.
+  /// The path of one handle's bytes.
   enum Route: Hashable, Sendable {
     case cached
     case direct

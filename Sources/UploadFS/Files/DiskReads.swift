@@ -25,7 +25,7 @@ struct DiskReads: Sendable {
   /// The kernel may have read anything.
   mutating func mayHaveReadAll() { ended = 0..<UInt64.max }
 
-  /// What had ended before the kernel is asked. Of what is under way the next question says it.
+  /// What had ended before the kernel is asked. Of what is in progress the next question says it.
   mutating func takeEnded() -> Range<UInt64>? {
     defer { ended = nil }
     return ended

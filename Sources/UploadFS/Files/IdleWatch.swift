@@ -1,4 +1,4 @@
-/// How long a file that is open for writing has not changed, counted in looks at it: one each second. Pure.
+/// How long a file that is open for writing has not changed, counted in checks of it: one each second. Pure.
 ///
 /// The kernel brings pages to the disk within half a minute, and what it could not is asked for before anything of the file counts. So a
 /// file that nothing was written to for a while need not be asked each second: thousands of open files that rest took 2 % of a core.

@@ -58,7 +58,7 @@ struct SpoolLocation: ~Copyable {
     if ownsDirectory { close(directory) }
   }
 
-  /// Whether something stands there. What cannot be looked at throws.
+  /// Whether something stands there. What cannot be examined throws.
   func isTaken() throws(SystemError) -> Bool {
     do throws(SystemError) {
       _ = try status()

@@ -83,7 +83,7 @@ extension Filesystem {
     return ranges
   }
 
-  /// The epoch of the last mutation that touched the chunk at an offset; nil while one is under way.
+  /// The epoch of the last mutation that touched the chunk at an offset; nil while one is in progress.
   public func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
     quietEpoch(of: id, at: offset, for: .only)
   }
@@ -195,7 +195,7 @@ extension Filesystem {
       bytes = UInt64(clamping: status.st_blocks) &* 512
       pin = try location(of: file.node).pin()
     } catch {
-      // What cannot be looked at stays.
+      // What cannot be examined stays.
       return nil
     }
     for entry in node.names {

@@ -192,7 +192,7 @@ extension Filesystem {
   /// Of a file that was closed and that the disk may not have as a whole; nil for all others.
   private func closedContent(of file: CapturedFile) -> ClosedContent? {
     file.state.withLock { state in
-      // What is under way may get to the file after the sync, and be over when that is: its end brings the file here again.
+      // What is in progress may get to the file after the sync, and be over when that is: its end brings the file here again.
       guard state.refusal == nil, !state.activity.isGone, state.activity.mutationsInFlight == 0 else { return nil }
       let isClosed = state.mark?.isUnproven == true && !state.isSynchronized
       guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isNameless) else {

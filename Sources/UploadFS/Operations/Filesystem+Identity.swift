@@ -139,7 +139,7 @@ extension Filesystem {
     try known { () throws(KnownCapturesUnreadable) in try configuration.knownCaptures.capture(id) }
   }
 
-  /// What cannot be read says of no file that it is not known: that is looked at again.
+  /// What cannot be read says of no file that it is not known: that is checked again.
   private func known<Answer>(_ read: () throws(KnownCapturesUnreadable) -> Answer) throws(SystemError) -> Answer {
     do throws(KnownCapturesUnreadable) {
       return try read()
@@ -361,7 +361,7 @@ extension Filesystem {
         _ = try location(of: DirectoryEntry(directory: .root, name: name)).status()
         return true
       } catch {
-        // A root that cannot be looked at is said by the scan (S35c).
+        // A root that cannot be examined is said by the scan (S35c).
         return false
       }
     }.map { "captures/" + String(decoding: $0.bytes, as: UTF8.self) }.sorted()

@@ -27,7 +27,7 @@ extension Filesystem {
       state.lack = CapturedFile.KnownLack(
         epoch: state.activity.epoch, cause: cause, missing: MissingBytes(places, besides: state.released))
     } catch {
-      // It is looked at again when it is next asked for.
+      // It is checked again when it is next asked for.
       state.lack = nil
     }
   }

@@ -271,7 +271,7 @@ extension Filesystem {
   private func noteMove(of node: NodeID) {
     movedDuringScan.withLock { moved in
       guard let count = moved?.count else { return }
-      // Too many to remember: everything is looked at again.
+      // Too many to remember: everything is checked again.
       if count >= 65536 { moved = [.root] } else { moved?.append(node) }
     }
   }

@@ -55,7 +55,7 @@ extension Filesystem {
     else { return state.caching.choice(for: wanted) }
     var opening = wanted
     opening.mayPass = true
-    // A file that is only opened to be looked at or changed in places keeps its revision until something is written.
+    // A file that is only opened to be read or changed in places keeps its revision until something is written.
     opening.mayWriteUnseen =
       configuration.passthrough == .on && wanted.writes && (isNewContent || !state.activity.needsNewRevision)
       && nobodyFollows(file)

@@ -7,7 +7,7 @@ import Synchronization
 /// to the disk, by rule. The file keeps its size; reading what is gone fails with EIO, as does a change that would need it,
 /// and the uploader is told that it is gone instead of being given zeros.
 extension Filesystem {
-  /// So much is released at once where there is so much, because each look at the disk costs time.
+  /// So much is released at once where there is so much, because each check of the disk costs time.
   static let releaseBytesMin: UInt64 = 32 << 20
 
   /// Gives chunks back, so that so much may be written.
@@ -84,7 +84,7 @@ extension Filesystem {
         named.chunks.append(chunk)
       }
     } catch {
-      // Nothing is given up of what cannot be looked at.
+      // Nothing is given up of what cannot be examined.
       return nil
     }
     guard !named.chunks.isEmpty else { return nil }
@@ -127,7 +127,7 @@ extension Filesystem {
         }
       }
     } catch {
-      // What the attribute names and cannot be looked at counts as missing.
+      // What the attribute names and cannot be examined counts as missing.
     }
     guard !released.isEmpty else { return }
     state.released = released
@@ -183,7 +183,7 @@ extension Filesystem {
     guard state.released?.intersects(bytes) == true else { return true }
     let status: stat
     do throws(SystemError) {
-      // Nothing is given up of what cannot be looked at.
+      // Nothing is given up of what cannot be examined.
       status = try descriptor.status()
       try holeMaking.punch(descriptor, bytes)
     } catch {

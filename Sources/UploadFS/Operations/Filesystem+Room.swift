@@ -8,7 +8,7 @@ extension Filesystem {
   /// How many of `bytes` may be written, making room if need be. When a part is no use, nothing is removed unless all of
   /// it can be had.
   ///
-  /// While deliveries are under way that may free some, a writer is slowed down before it is refused: by pauses that have an
+  /// While deliveries are in flight that may free some, a writer is slowed down before it is refused: by pauses that have an
   /// end, whatever the network does.
   func admit(_ bytes: UInt64, at offset: Int64, through handle: FileHandle, isPartEnough: Bool) -> UInt64 {
     var attempt = Attempt()

@@ -68,7 +68,7 @@ extension Filesystem {
 
   private struct Folder {
     var node: NodeID
-    /// What is left to be looked at; nil for all of it.
+    /// What is left to be checked; nil for all of it.
     var names: [EntryName]?
   }
 
@@ -127,7 +127,7 @@ extension Filesystem {
     }
   }
 
-  /// Something that moved during the scan is looked at again.
+  /// Something that moved during the scan is checked again.
   private func take(_ node: NodeID, into pending: inout [Folder]) {
     let file = withNodes { namespace -> CapturedFile? in
       if namespace.table[node]?.kind == .directory { namespace.table.countLookup(node) }
@@ -168,7 +168,7 @@ extension Filesystem {
     }
   }
 
-  /// Of the one name in a folder that could not be looked at, or of the folder.
+  /// Of the one name in a folder that could not be examined, or of the folder.
   private func path(of folder: Folder) -> RelativePath {
     let components = nodes.withLock { $0.table.components(of: folder.node) } ?? []
     let path = components.reduce(RelativePath.root) { $0.appending($1.bytes) }

@@ -51,7 +51,7 @@ extension Filesystem {
     }
   }
 
-  /// Comes upon every file below a folder of which this is wanted. False where not everything could be looked at, or the mount ends.
+  /// Comes upon every file below a folder of which this is wanted. False where not everything could be checked, or the mount ends.
   public func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
     do throws(SystemError) {
       var counted: [NodeID] = []
@@ -142,7 +142,7 @@ extension Filesystem {
     if nodes.withLock({ $0.table[file.node]?.isUnneeded == true }) { letGo(of: file) }
   }
 
-  /// Lets go of the file, unless something is under way with it. Whatever is told of it is told under its ``CapturedFile/order``, so that it
+  /// Lets go of the file, unless something is in progress with it. Whatever is told of it is told under its ``CapturedFile/order``, so that it
   /// stays forgotten meanwhile; and while the namespace is locked alone no call is about to use what is kept of it.
   private func letGo(of file: CapturedFile) {
     let entries = file.order.withLock { _ -> [NoticeQueue.RemovedEntry] in

@@ -205,7 +205,7 @@ extension Filesystem {
     }
   }
 
-  /// Nil where it is gone, or cannot be looked at.
+  /// Nil where it is gone, or cannot be examined.
   private func status(ofFile id: FileID) -> stat? {
     guard let file = file(of: id) else { return nil }
     return namespaceLock.shared {
@@ -217,7 +217,7 @@ extension Filesystem {
     }
   }
 
-  /// Nil where there is none, or none that can be looked at.
+  /// Nil where there is none, or none that can be examined.
   private func status(ofFolder folder: RelativePath) -> stat? {
     let names = folder.components.map { EntryName(bytes: Array($0)) }
     return namespaceLock.shared {

@@ -93,7 +93,7 @@ extension Filesystem {
     }
   }
 
-  /// What was in memory no longer, or may have been read from the disk again before it was looked at. What is pinned was whole.
+  /// What was in memory no longer, or may have been read from the disk again before it was checked. What is pinned was whole.
   private func lostBytes(
     of file: CapturedFile, _ content: Content, _ saving: Saving, isPinned: Bool
   ) -> Range<UInt64>? {

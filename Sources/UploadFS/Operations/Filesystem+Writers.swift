@@ -202,7 +202,7 @@ extension Filesystem {
   func makeDurable(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
     let file = handle.file
     handle.hasSynchronized.store(true, ordering: .relaxed)
-    // Nil while another thread's change is under way, which may get to the file after the sync.
+    // Nil while another thread's change is in progress, which may get to the file after the sync.
     let epoch = try file.state.withLock { (state) throws(SystemError) in
       // The kernel says it once.
       if let refusal = state.refusal { throw refusal.error }

@@ -6,7 +6,7 @@ struct Headroom: Hashable, Sendable {
   var lackingBytes: UInt64 = 0
 }
 
-/// What is left on the spool's filesystem before its reserve would be touched: a pure account between two looks at
+/// What is left on the spool's filesystem before its reserve would be touched: a pure account between two checks of
 /// statvfs(2).
 struct SpaceLedger: Hashable, Sendable {
   /// Bytes that must stay free.

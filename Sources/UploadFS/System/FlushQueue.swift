@@ -22,7 +22,7 @@ final class FlushQueue: @unchecked Sendable {
   /// From the first close to the flush of all that were closed by then: as long as a power cut may cost what no call has
   /// synced.
   static let delaySeconds = 1
-  /// So many seconds pass between two looks at a file that rests.
+  /// So many seconds pass between two checks of a file that rests.
   static let idleTurns = 8
   static let capacity = 65_536
   private let capacity: Int

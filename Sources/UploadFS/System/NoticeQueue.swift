@@ -76,7 +76,7 @@ final class NoticeQueue: @unchecked Sendable {
     post { if stale.count < Self.capacity { stale.insert(node) } }
   }
 
-  /// Whether ``next()`` comes back after a second at the latest, because something has to be looked at.
+  /// Whether ``next()`` comes back after a second at the latest, because something has to be checked.
   func lookEverySecond(_ looks: Bool) {
     post { nextLook = looks ? nextLook ?? inOneSecond : nil }
   }

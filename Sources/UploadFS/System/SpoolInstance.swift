@@ -14,7 +14,7 @@ struct SpoolInstance: Hashable, Sendable {
     self.earlierName = earlierName
   }
 
-  /// The one in which a folder is looked at: the start of the machine, and what tells this filesystem from others that were mounted
+  /// The one in which a folder is seen: the start of the machine, and what tells this filesystem from others that were mounted
   /// since. A daemon that is started anew may see it through another mount, as services do that have a mount namespace of their
   /// own. Where the kernel does not number filesystems the mount has to do: the same disk mounted twice at a time looks like two then.
   init(of folder: FileDescriptor) {

@@ -14,7 +14,7 @@ final class FarewellHandler: ChannelDuplexHandler, RemovableChannelHandler {
   typealias OutboundIn = HTTPResponsePart
   typealias OutboundOut = HTTPResponsePart
 
-  /// An idle connection's next request may be on its way. Shorter than a look of ``ConnectionLifeHandler``, which ends what is idle.
+  /// An idle connection's next request may be on its way. Shorter than the interval of ``ConnectionLifeHandler``, which ends what is idle.
   static let pause: TimeAmount = .milliseconds(100)
 
   /// Requests whose head was read and that are not answered.

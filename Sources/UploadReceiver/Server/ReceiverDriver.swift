@@ -210,7 +210,7 @@ final class ReceiverDriver: Sendable {
     }
   }
 
-  /// Looks whether the store's folders are in their place, and says what has changed. One look at a time: a disk that hangs is not
+  /// Checks whether the store's folders are in their place, and says what has changed. One check at a time: a disk that hangs is not
   /// asked twice.
   func lookAtFolders() {
     guard !isLooking.exchange(true, ordering: .acquiring) else { return }

@@ -18,7 +18,7 @@ extension FileStore {
 }
 
 extension PublishedTree {
-  /// How many names of one file are looked at.
+  /// How many names of one file are checked.
   private static let namesAskedMax = 16
 
   func published(

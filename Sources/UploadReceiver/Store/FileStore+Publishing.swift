@@ -37,7 +37,7 @@ extension FileStore {
         _ = try Journal(appendingTo: file).append(JournalRecord.published.bytes)
         try shorten(file, in: directory, of: session)
       } catch {
-        // Without this record the next start looks at the target, and the journal may stay as long as it is; a full disk must not undo a
+        // Without this record the next start checks the target, and the journal may stay as long as it is; a full disk must not undo a
         // publication.
       }
       try reach(.publishedRecorded)

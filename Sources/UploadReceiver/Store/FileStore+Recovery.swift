@@ -31,7 +31,7 @@ extension FileStore {
     return state
   }
 
-  /// One that could not be read is neither there nor gone: it stays as it is, and is looked at again.
+  /// One that could not be read is neither there nor gone: it stays as it is, and is checked again.
   private func recoverSession(_ name: String, into state: inout RecoveredState) {
     do throws(StoreFailure) {
       switch try found(name) {

@@ -116,7 +116,7 @@ public final class FileStore: UploadStore {
   let receipts: ReceiptJournal
   let trees: Mutex<[CredentialID: PublishedTree]>
   let names = PublishedNames()
-  /// What is looked at before anything is taken, and how that was the last time that it was said.
+  /// What is checked before anything is taken, and how that was the last time that it was said.
   let stateFolders: [ConfiguredFolder]
   let knownPlaces = Mutex(KnownPlaces())
   let openFiles = Mutex(OpenFiles())

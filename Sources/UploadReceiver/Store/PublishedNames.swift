@@ -25,7 +25,7 @@ final class PublishedNames: Sendable {
   private static let numbersMax = 10_000
   private static let rootsMax = 1_000
 
-  /// Between the last look at a name and the rename no other publication takes it.
+  /// Between the last check of a name and the rename no other publication takes it.
   private let locks = (0..<64).map { _ in NameLock() }
   /// The next number of a name, so that of thousands of captures of one name each does not try the numbers of all before it. A
   /// hint: what became free below it stays unused. Without it, after a start, numbers are tried from 2 on, in steps that double once they are

@@ -12,7 +12,7 @@ extension PublishedTree {
     var lastComponent: String
     /// The name under which the file will lie, where that is not the one that was asked for.
     var publishedAs: String?
-    /// The file that gives way to it, as it was looked at; nil where there was none.
+    /// The file that gives way to it, as it was checked; nil where there was none.
     var replaced: DataStamp?
     /// Whose that file is, where it is another's.
     var takenFrom: String?
@@ -118,7 +118,7 @@ extension PublishedTree {
     }
   }
 
-  /// So many numbers are looked at one by one: one of them may be the capture's own.
+  /// So many numbers are checked one by one: one of them may be the capture's own.
   private static let numbersCounted = 1000
 
   /// Of how many numbers files are read whose content decides. On a filesystem without attributes, thousands of one size would all be
@@ -181,7 +181,7 @@ extension PublishedTree {
   enum Move: Hashable, Sendable {
     /// The file has its name; so many bytes of another one were replaced.
     case done(replacedBytes: UInt64)
-    /// Something else has the name by now than when it was looked at.
+    /// Something else has the name by now than when it was checked.
     case overtaken
     /// The folder was taken away.
     case folderGone

@@ -178,7 +178,7 @@ struct WholeFileBatch {
       try store.receipts.record(
         items.filter { $0.failure == nil }.map { .wholeFilePublished(.init(receiptID: $0.receipt.id)) })
     } catch {
-      // Without these records the next start looks at the targets; a full disk must not undo a publication.
+      // Without these records the next start checks the targets; a full disk must not undo a publication.
     }
   }
 }
