@@ -26,7 +26,7 @@ class PendingFiles:
 
     def measure(self, steps):
         """Bytes of resident memory per file, for each number of files that is added; and after a restart, where the
-        files are known from the spool and nobody has looked at them through the mount."""
+        files are known from the spool and were not looked up through the mount."""
         with self.start_mount(self.mountpoint, self.spool, self.url) as mount:
             self.add(mount, WARM_UP_FILES)
             result = {}

@@ -116,7 +116,7 @@ def find_nginx(folder):
 
 
 def free_port():
-    """A port that nobody uses now; nginx cannot choose one by itself."""
+    """A port that is free now; nginx cannot choose one by itself."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -29,7 +29,7 @@ def install_peers():
 
 
 def forget_surroundings():
-    """Proxies and accounts of whoever runs the benchmark are not for its clients."""
+    """Proxies and accounts of the user who runs the benchmark are not for its clients."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "RCLONE_")) or name.lower().endswith("_proxy"):
             del os.environ[name]

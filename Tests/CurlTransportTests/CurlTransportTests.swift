@@ -589,7 +589,7 @@ struct HTTPRequestCase: Sendable, CustomTestStringConvertible {
 }
 
 /// A loopback port that is taken but does not answer: without listening, connections are refused; with it, they are
-/// accepted by the kernel and nobody speaks.
+/// accepted by the kernel and no server speaks.
 private final class BoundPort {
   let number: UInt16
   private let descriptor: Int32

@@ -209,7 +209,7 @@ let httpsTestServerProgram = #"""
   """#
 
 /// Makes the certificates that the server needs in the directory that it is started in: an authority `ca.crt`, the server
-/// certificates `good`, `expired` and `other-name` under it, and `foreign` under an authority that nobody trusts.
+/// certificates `good`, `expired` and `other-name` under it, and `foreign` under an authority that is not trusted.
 let certificateScript = #"""
   set -eu
   cat > openssl.cnf <<END

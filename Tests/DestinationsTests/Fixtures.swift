@@ -8,8 +8,8 @@ import UploadEngine
 
 /// Bytes that live as long as this object does.
 ///
-/// Sendable is unchecked because of the pointer: the memory is written once, before anyone else knows it, and freed when
-/// nobody refers to it any more.
+/// Sendable is unchecked because of the pointer: the memory is written once, before it is shared, and freed with
+/// the last reference.
 final class TestBytes: PinnedBytes, @unchecked Sendable {
   let bytes: UnsafeRawBufferPointer
 

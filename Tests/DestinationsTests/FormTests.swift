@@ -238,7 +238,7 @@ private final class TestStream: StreamedFile {
     #expect(unnamed.message.contains("this content, already") && unnamed.message.contains("--form-digest-field"))
   }
 
-  /// Regression (DS13): whoever could read a status could delete what was delivered.
+  /// Regression (DS13): a user who could read a status could delete what was delivered.
   @Test(.promises("DE113")) func whatGivesRights_isNotKept() throws {
     let json = "{\"id\":1,\"delete_token\":\"x\",\"links\":[{\"Delete_URL\":\"y\",\"view\":\"z\"}],\"mine\":2}"
     let destination = try form { $0.omittedMembers.insert(["mine"]) }

@@ -308,7 +308,7 @@ import UploadEngine
       #expect(failure?.retryAfter == .seconds(2) && failure?.message.contains("earlier request for this file") == true)
       #expect(failure?.kind == .tooEarly)
     }
-    // A later request has published the name: nobody says when that would be otherwise.
+    // A later request has published the name, for as long as no other one does.
     #expect(destination.outcome(of: whole, response: Fixture.answer(409, problem)).failure?.kind == .conflict)
     for step in [UploadStep.sendChunk(Fixture.chunk()), .commit(Fixture.commit()), .openSession(Fixture.opening())] {
       let answer = Fixture.answer(409, problem, headers: later)

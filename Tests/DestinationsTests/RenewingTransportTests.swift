@@ -193,7 +193,7 @@ private final class ForbiddingServer: HTTPTransport {
     transport.renewed(.success(.bearer("bad")))
     server.answerAll()
     #expect(answer(1) == "401" && renewalCount == 1)
-    // It is not asked for again and again, whoever comes.
+    // It is not asked for again and again, whatever request comes.
     send(2...2, over: transport)
     server.answerAll()
     #expect(answer(2) == "401" && renewalCount == 1)

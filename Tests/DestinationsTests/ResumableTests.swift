@@ -508,7 +508,7 @@ private typealias Draft = ResumableFixture
     let (_, outcome) = Draft.run(step, destination, gone)
     #expect(outcome.failure?.kind == (policy == .hold ? .unclearEnd : .sessionGone))
     #expect(outcome.failure?.message.contains("--tus-unclear hold") == true)
-    // Somebody has looked.
+    // A user has checked the server.
     let (_, next) = Draft.run(step, destination, gone)
     #expect(next.failure?.kind == .sessionGone && next.failure?.message.contains("--tus-unclear hold") == false)
   }

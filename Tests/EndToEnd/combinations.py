@@ -72,7 +72,7 @@ class Round:
         self.is_small = is_receiver and not self.releases and self.draw.random() < 0.25
         # Each life has one of these.
         self.templates = TEMPLATES if self.draw.random() < 0.5 else ["{path}"]
-        # Of what a full disk has refused nobody knows how much is there, so that it could not be told when it is published.
+        # Of what a full disk has refused it is unknown how much is there, so that it could not be told when it is published.
         self.policies = ["hold", "discard"] + ([] if self.releases or self.is_small else ["publish"])
         size = DISK_WITH_RELEASES if self.releases else SMALL_DISK if self.is_small else None
         self.spool = tmpfs("disk", size) / "spool" if size else folder / "spool"
@@ -166,7 +166,7 @@ class Round:
         return None
 
     def lost(self, name):
-        # Before, what is gone has the status of a file that nobody knows, or that of one destination only.
+        # Before, what is gone has the status of an unknown file, or that of one destination only.
         wait_until(lambda: self.mount.summary()["scanned"], "it is known what earlier runs left")
         content = self.files.pop(name)
         self.note("gone:", name)

@@ -50,7 +50,7 @@ class Abilities:
 
     @property
     def leaves_broken_chunks(self):
-        """Each chunk is an upload of its own: of one that is broken off before its answer nobody knows the address, and
+        """Each chunk is an upload of its own: of one that is broken off before its answer the address is unknown, and
         what becomes of those that were joined is the server's business."""
         return self.chunk_rows == "growing"
 
@@ -132,7 +132,7 @@ class DestinationUnderTest:
         return self
 
     def stop_server(self):
-        """Its connections break, and there is nobody there until `start_server`."""
+        """Its connections break, and no server is there until `start_server`."""
         self.server.kill()
         self.front.cut()
 
@@ -320,7 +320,7 @@ class TusWithOneGrowingUpload(Tus):
     """Likewise, from the first bytes on; the length is declared last."""
 
     name, kind, settings = "tus-growing-upload", "tuspyserver", {"hidden_extensions": ["concatenation"]}
-    # It keeps the beginning of a chunk: nobody knows after a crash whether it is still the file's, and a killed server has
+    # It keeps the beginning of a chunk: after a crash it is unknown whether it is still the file's, and a killed server has
     # not counted it.
     breaks_cleanly = False
 

@@ -127,7 +127,7 @@ class PowerDisk(FailingDisk):
 
     def power_up(self):
         """The disk is there again, with what it holds, as another one. Nothing may use it any more."""
-        # Whoever copied the table of mounts meanwhile keeps the dead filesystem: it is left to itself.
+        # A process that copied the table of mounts meanwhile keeps the dead filesystem: it is left to itself.
         self._program.kill()
         self.close()
         self._served = self._served.with_name(f"{self._served.name}+")

@@ -22,7 +22,7 @@ EXAMPLE = REPOSITORY / "examples" / "form"
 class Nginx(Server):
     """nginx with one server block; TLS 1.3 with `identity`.
 
-    `server` is the whole of it, as somebody would have it on a machine: only its port is another one.
+    `server` is the whole of it, as a user would have it on a machine: only its port is another one.
     """
 
     def __init__(self, folder, block="", identity=None, server=None, host="127.0.0.1"):
@@ -159,7 +159,7 @@ class Form:
         return [(line.split('"')[1].split()[0], int(line.split('"')[2].split()[0])) for line in lines]
 
     def status_of(self, authorization, authority=None):
-        """What somebody with this field is answered; `authority` is that of its certificate."""
+        """What a client with this field is answered; `authority` is that of its certificate."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SOON)
         if authority:
             connection = http.client.HTTPSConnection(

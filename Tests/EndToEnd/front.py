@@ -92,7 +92,7 @@ class Front(ThrottlingProxy):
             asyncio.ensure_future(self._requests(reader, writer, up_writer)),
             asyncio.ensure_future(self._answers(up_reader, writer))]
         try:
-            # A connection without one of its directions is of no use: whoever waits for the other one must hear of it.
+            # A connection without one of its directions is of no use: the reader of the other one must hear of it.
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:

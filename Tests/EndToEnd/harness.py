@@ -290,7 +290,7 @@ class Server:
 
     @staticmethod
     def free_port():
-        """A port for programs that have to be given one. Nobody else gets it: it was bound a moment ago."""
+        """A port for programs that have to be given one. No other program gets it: it was bound a moment ago."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             return free.getsockname()[1]
@@ -511,7 +511,7 @@ class Mount:
         return self.readings(name, lambda reading: reading["state"] in states, timeout)[-1]
 
     def wait_all(self, timeout=180, interrupted=False):
-        """The tool's own wait. With `interrupted`, files may be kept back because nobody finished them."""
+        """The tool's own wait. With `interrupted`, files may be kept back because no writer finished them."""
         done = self.tool("wait", "--timeout", timeout, timeout=timeout + SOON)
         assert done.returncode in ((0, 18) if interrupted else (0,)), done.stderr + self.program.describe()
 

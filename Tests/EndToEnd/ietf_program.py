@@ -354,7 +354,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Violation("the request is too small")
 
     def end_others(self, upload):
-        """Whoever comes now has given up what was before."""
+        """A client that comes now has given up its request before."""
         busy = upload.busy
         if busy and busy is not self.connection:
             try:

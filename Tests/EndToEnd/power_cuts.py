@@ -31,9 +31,9 @@ HELD = {"not-on-disk", "older-than-delivered"}
 class Model:
     """What writers have done to the captures, and what the mount has said of them.
 
-    - `history`: name → digests of what it held while nobody was writing it.
+    - `history`: name → digests of what it held while no program was writing it.
     - `closed`: name → content of what is closed now.
-    - `on_disk`: name → digest, of what the status called `on-disk` and nobody has touched since.
+    - `on_disk`: name → digest, of what the status called `on-disk` and no program has touched since.
     - `delivered`: the same, of what it called `complete`.
     - `growing`: name → the blocks of a recording, each with the time at which it was written, until it is closed.
     - `back`: names at which a power cut has left another content than the last one, until they are touched again. It is not what

@@ -143,7 +143,7 @@ def put_socket(path):
 
 @pytest.mark.promises("S78g")
 def test_what_is_no_file_in_a_captures_place_holds_up_nothing(new_mount, receiver):
-    """Regression: the daemon waited for the other end of a pipe, and with it everybody."""
+    """Regression: the daemon waited for the other end of a pipe, and with it every program."""
     mount = new_mount(receiver)
     receiver.kill()
     puts = {

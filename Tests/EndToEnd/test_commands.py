@@ -695,7 +695,7 @@ def test_progress_stays_in_a_narrow_terminal(folder):
     place.mkdir()
     reading, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-    # Nobody is there: it waits with the file.
+    # No server is there: it waits with the file.
     daemon = subprocess.Popen(
         [str(MOUNT_TOOL), "mount", str(place), "--to", "http://127.0.0.1:1", "--spool", str(folder / "spool")],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal, env=clean_environment(), start_new_session=True)

@@ -131,7 +131,7 @@ class Scene:
         return sorted(name.removeprefix(f"{self.place}/") for name in self.there.names() if name.startswith(self.place))
 
     def unfinished(self):
-        """Uploads of this scenario that are neither published nor ended; none where nobody can see them."""
+        """Uploads of this scenario that are neither published nor ended; none where no client can see them."""
         return self._unfinished() - self._left_before
 
     def _unfinished(self):

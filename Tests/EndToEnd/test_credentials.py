@@ -416,14 +416,14 @@ def test_a_token_file_that_somebody_replaces_is_read_again(token_form, new_mount
     mount = new_mount(None, token_file=token, to=token_form.url())
     (mount.root / "a").write_bytes(b"x")
     mount.wait_all()
-    # Too late: a file is refused, and tried again when somebody asks for it.
+    # Too late: a file is refused, and tried again when a user asks for it.
     token_form.accept("second")
     (mount.root / "b").write_bytes(b"x")
     assert mount.wait_for("b", "failed")["last_error"]["code"] == "unauthorized"
     token.write_text("second\n")
     mount.say("retry", "b")
     mount.wait_for("b", "complete")
-    # In time: nobody notices.
+    # In time: no file is held up.
     token.write_text("third\n")
     token_form.accept("third")
     write_random(mount.root / "c.mov", 6 * MIB)

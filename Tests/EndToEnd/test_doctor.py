@@ -153,7 +153,7 @@ def test_s3_that_is_well(s3):
 @pytest.mark.promises("DE26b")
 @pytest.mark.parametrize("ignored", [[], ["a file in parts"], ["a small file", "a file in parts"]], ids=["none", "parts", "all"])
 def test_whether_s3_keeps_what_is_there(moto, ignored):
-    """Regression (DS5): a server that ignores a condition was found out by nobody."""
+    """Regression (DS5): a server that ignores a condition was not found out."""
     def changes(method, path, headers):
         if "a small file" in ignored and method == "PUT" or "a file in parts" in ignored and method == "POST":
             del headers["If-None-Match"]

@@ -32,7 +32,7 @@ def test_upload_goes_on_over_another_address_when_the_first_fails(new_mount, rec
             assert second.bytes_up == 0, "the healthy first address is the one that is used"
             session = mount.status("scan.mov")["resume"]["session"]
             assert in_use(mount) == {address(first): 1, address(second): 0}
-        # The first address is gone now: its connections are broken and nobody listens there.
+        # The first address is gone now: its connections are broken and no server listens there.
         second.rate = None
         readings = mount.readings("scan.mov", lambda r: r["state"] == "complete", timeout=120)
         sessions = {reading["resume"]["session"] for reading in readings} - {None}

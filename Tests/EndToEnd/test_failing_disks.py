@@ -48,7 +48,7 @@ def test_a_close_at_which_the_spool_cannot_be_read_publishes_no_part(new_mount, 
 
 @pytest.mark.promises("S40h")
 def test_a_file_that_is_renamed_while_it_cannot_be_read_is_delivered(new_mount, receiver, faults):
-    """Regression: after a rename nobody asked the spool again, and the file was held for good."""
+    """Regression: after a rename the spool was not asked again, and the file was held for good."""
     mount = new_mount(receiver, environment=faults.environment)
     content = os.urandom(30_000)
     with open(mount.root / "take.tmp", "wb", buffering=0) as file:
@@ -78,7 +78,7 @@ def test_a_mark_that_cannot_be_read_is_not_none(new_mount, receiver, faults, err
     mount.start()
     status = mount.wait_for("half", "interrupted")
     assert status["last_error"]["code"] == "spool-unreadable" and "lgetxattr" in faults.seen, status
-    # Nobody writes over what is not known.
+    # No writer writes over what is not known.
     with pytest.raises(OSError):
         (mount.root / "half").write_bytes(b"new")
     faults.clear()
@@ -301,7 +301,7 @@ def test_whatever_a_disk_says_is_a_refusal(new_mount, receiver, faults, error):
 
 @pytest.mark.promises("S44e")
 def test_status_says_when_the_disk_has_a_capture(new_mount, receiver, faults):
-    """Spec D11: after the close nobody could tell whether a power cut would take it."""
+    """Spec D11: after the close it was unknown whether a power cut would take it."""
     mount = new_mount(receiver, environment=faults.environment)
     faults.set(("fsync", errno.ENOSPC, "/captures"))
     (mount.root / "take.mov").write_bytes(b"take")
@@ -581,7 +581,7 @@ def test_without_a_mark_nothing_changes(new_mount, receiver, faults):
 
 
 def test_a_change_that_is_refused_leaves_the_file_delivered(new_mount, receiver, faults):
-    """Regression (sweep): a truncation that was refused because of a mark left a delivered file in nobody's hand, never sent again;
+    """Regression (sweep): a truncation that was refused because of a mark left a delivered file without a writer, never sent again;
     `wait` and SIGTERM did not end."""
     mount = new_mount(receiver, environment=faults.environment)
     # After the mark of the open file and that of the closed one.

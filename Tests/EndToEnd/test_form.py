@@ -208,7 +208,7 @@ def test_what_was_under_way_when_the_mount_died_is_answered_by_policy(form, new_
         (mount.root / "b").write_bytes(b"x")
         mount.wait_for("b", "complete")
         (mount.root / "b").unlink()
-        # Also after another end it waits for somebody.
+        # Also after another end it waits for a user.
         mount.kill()
     if policy == "hold":
         mount.start()

@@ -13,7 +13,7 @@ CHUNK = 4 << 20
 KINDS = {
     # Only what a digest vouches for stays of a broken request, and an upload that is complete can be asked.
     "careful": {"interim": True},
-    # Every byte that arrived stays, and nobody hears of it before.
+    # Every byte that arrived stays, and no client hears of it before.
     "greedy": {"keeps_broken": True},
 }
 
@@ -99,7 +99,7 @@ def test_a_killed_daemon_goes_on_where_it_was(server, new_front, new_draft_mount
     mount.start()
     mount.wait_all()
     assert_arrived(server, mount, "a.mov")
-    # What is there of a chunk that was cut off nobody can vouch for.
+    # What is there of a chunk that was cut off is unproven.
     if not server.options.get("keeps_broken"):
         assert mount.status("a.mov")["chunks"]["reused"] >= 10
 
@@ -141,7 +141,7 @@ def test_a_lost_answer_makes_no_second_upload(server, new_front, new_draft_mount
     mount.wait_all()
     front.swallow_one_answer(mark.encode())
     if mark.startswith("head"):
-        # So that somebody has to look.
+        # So that a user has to check it.
         front.swallow_one_answer(b"upload-complete: ?1")
     write_random(mount.root / "a.mov", 3 * CHUNK)
     mount.wait_all()

@@ -129,7 +129,7 @@ def test_status_is_read_when_the_spools_filesystem_is_taken_away(new_mount, rece
 
 @pytest.mark.promises("S41j")
 def test_a_spool_that_is_moved_or_exchanged_is_noticed(new_mount, receiver):
-    """Regression (ST13): nobody said that captures went where the next start would not find them."""
+    """Regression (ST13): no message said that captures went where the next start would not find them."""
     mount = new_mount(receiver)
     elsewhere = mount.spool.with_name("elsewhere")
     mount.spool.rename(elsewhere)

@@ -35,7 +35,7 @@ def test_metrics_follow_the_uploads(mount):
     (mount.root / ".held.part").write_bytes(b"y")
     mount.wait_all()
     after = read(mount)
-    # The byte of the held one may be there already: nobody waits for it.
+    # The byte of the held one may be there already: no call waits for it.
     assert value(after, "uploadfs_acknowledged_bytes_total") - (9 << 20) - 1000 in (0, 1)
     assert value(after, "uploadfs_files", state="complete") == 2
     assert value(after, "uploadfs_files", state="held") == 1

@@ -84,7 +84,7 @@ def test_every_kind_of_difference_is_noticed(tmp_path):
 
 
 class History:
-    """What each name stood for whenever nobody could write to it: nothing else may be published under that name."""
+    """What each name stood for whenever no program could write to it: nothing else may be published under that name."""
 
     def __init__(self):
         self.contents = {}
@@ -116,7 +116,7 @@ class Deaths:
         self.history = History()
         self.trace = []
         self.kills = 0
-        # Files that somebody had open for writing when the daemon died: they count as interrupted.
+        # Files that a program had open for writing when the daemon died: they count as interrupted.
         self.cut_off = set()
 
     def play(self):
@@ -224,7 +224,7 @@ class Deaths:
         self.cut_off.add(os.stat(self.plain / path).st_ino)
 
     def finish(self):
-        """Everything closed arrives; what was cut off does when somebody has written it to its end."""
+        """Everything closed arrives; what was cut off does when a program has written it to its end."""
         compare(look(self.mount.spool / "captures" / "work"), look(self.plain))
         self.mount.wait_all(interrupted=True)
         tree, _ = look(self.plain)
@@ -277,7 +277,7 @@ def test_nothing_is_lost_and_nothing_wrong_is_published_while_the_daemon_dies(
                     + "\n  ".join(run.trace[-25:]) + f"\n{mount.program.describe()}\n\nagain: {again(request, seed)}",
                     pytrace=False)
             kills += run.kills
-            # 18: temporary names that nobody finished.
+            # 18: temporary names that no program finished.
             assert mount.stop() in (0, 18)
         assert receiver.close() == []
     print(f"{kills} kills")

@@ -230,7 +230,7 @@ def test_captures_that_were_moved_by_themselves_go_on(moved, tmpfs, way):
 
 @pytest.mark.promises("S79c")
 def test_a_spool_that_has_lost_everything_holds_what_it_cannot_prove(moved):
-    """The copy took neither the attributes nor the state along: nobody knows what was finished."""
+    """The copy took neither the attributes nor the state along: it is unknown what was finished."""
     moved.move("rsync -a")
     shutil.rmtree(moved.mount.spool / ".state")
     moved.mount.start()

@@ -862,7 +862,7 @@ def test_a_receiver_is_restored_from_an_older_copy(new_mount, receiver, folder):
 
 @pytest.mark.promises("S77k")
 def test_what_was_written_again_after_the_receivers_copy_gets_a_number(new_mount, receiver, folder):
-    """G12: the mount has ceased to know the earlier content as its own, and what nobody can name stays."""
+    """G12: the mount has ceased to know the earlier content as its own, and what has no name any more stays."""
     mount = new_mount(receiver)
     (mount.root / "a.txt").write_bytes(b"the earlier content")
     mount.wait_for("a.txt", "complete")

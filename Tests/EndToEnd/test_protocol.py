@@ -1,4 +1,4 @@
-"""A receiver that is spoken to by somebody else: right, wrong, and out of order. docs/protocol.md is the measure."""
+"""A receiver that is spoken to by another client: right, wrong, and out of order. docs/protocol.md is the measure."""
 
 import concurrent.futures
 import hashlib

@@ -76,7 +76,7 @@ def held_session(client, name, durable=False):
 
 
 def test_the_operator_sees_and_ends_what_machines_have_left(new_receiver):
-    """Regression (SV5): a quota was held by uploads of a machine that was gone, which nobody could see or end."""
+    """Regression (SV5): a quota was held by uploads of a machine that was gone, which no operator could see or end."""
     receiver = new_receiver()
     client = ProtocolClient(receiver)
     kept, other = held_session(client, "kept.mov", durable=True), held_session(client, "other.mov")

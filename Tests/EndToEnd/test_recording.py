@@ -119,7 +119,7 @@ def test_a_temporary_name_is_sent_and_published_after_the_rename(mount, receiver
     reading = mount.status(temporary)
     assert reading["state"] == "held"
     assert published(receiver) == []
-    mount.wait_all()  # nobody waits for it
+    mount.wait_all()  # the wait does not include it
     sent_before = proxy.bytes_up
     os.rename(mount.root / temporary, mount.root / "take.mov")
     mount.wait_for("take.mov", "complete")

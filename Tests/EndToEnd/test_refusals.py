@@ -144,7 +144,7 @@ def test_file_larger_than_the_mount_takes(new_mount, receiver):
     mount.start()
     mount.wait_for("large.bin", "interrupted")
     assert list(receiver.published()) == ["small.bin"]
-    # Somebody who wants it as it is can have it.
+    # A user who wants it as it is can have it.
     mount.say("publish", "large.bin")
     mount.wait_for("large.bin", "complete")
     assert (receiver.files / "large.bin").read_bytes() == (mount.root / "large.bin").read_bytes()
@@ -277,7 +277,7 @@ def test_stalled_connection_is_given_up_and_tried_again(new_mount, receiver, fol
         proxy.wait_for_bytes(4 << 20)
         proxy.hold()
         status = mount.readings("scan.mov", lambda r: r["last_error"], timeout=90)[-1]
-        # Whoever notices first: the stall check, or the kernel, whose limit for unacknowledged bytes is as long.
+        # Whichever notices first: the stall check, or the kernel, whose limit for unacknowledged bytes is as long.
         assert status["last_error"]["code"] in ("stalled", "timed-out", "connection-lost")
         proxy.rate = None
         proxy.release()

@@ -160,7 +160,7 @@ def test_handles_that_outlive_the_service_fail_cleanly_and_everything_is_kept(ne
     mount.start()
     content = (mount.root / "open.log").read_bytes()
     assert content[:8] == b"header.\n" and content[8:8 + written] == b"".join(b"%07d\n" % n for n in range(written // 8))
-    # The write that failed may have reached the spool: nobody was told that it did not.
+    # The write that failed may have reached the spool: no program was told that it did not.
     assert len(content) - 8 - written in (0, 8)
     with open(mount.root / "open.log", "ab") as file:
         file.write(b"the end\n")

@@ -51,7 +51,7 @@ def sent_twice(stats):
 
 
 def settle(mount, proxy):
-    """Waits for all deliveries; the names of files that are kept back because nobody finished them."""
+    """Waits for all deliveries; the names of files that are kept back because no writer finished them."""
     proxy.rate = None
     mount.wait_all(timeout=300, interrupted=True)
     states = {name: mount.status(name)["state"] for name in os.listdir(mount.root) if name not in ("status", ".uploadfs")}
@@ -121,7 +121,7 @@ def disk(request, folder):
 
 def let_go(proxy, receiver):
     """The daemon is dead: nothing of it is on its way any more, and the receiver has stored what had reached it whole. Otherwise
-    bodies that nobody had acknowledged would come after the next daemon's question, and count as sent twice."""
+    bodies that were not acknowledged would come after the next daemon's question, and count as sent twice."""
     proxy.cut()
     still(receiver.stats, lambda stats: stats["chunks_received"])
 

@@ -1,4 +1,4 @@
-"""State that somebody changed behind our back, and receivers that answer strangely: nothing is lost, nothing wrong is believed."""
+"""State that another program changed, and receivers that answer strangely: nothing is lost, nothing wrong is believed."""
 
 import json
 import subprocess

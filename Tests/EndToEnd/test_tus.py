@@ -62,7 +62,7 @@ def test_files_of_every_size_arrive(tus, new_tus_mount):
         (mount.root / name).parent.mkdir(parents=True, exist_ok=True)
         write_random(mount.root / name, size, seed=size)
     mount.wait_all()
-    # tuspyserver reports what is empty, or came with its creation, to nobody.
+    # tuspyserver does not report what is empty, or came with its creation.
     silent = {"empty", "one", "small.txt", "one chunk"} if tus.kind == "tuspyserver" else {"empty"}
     for name, size in sizes.items():
         status = mount.status(name)
@@ -88,7 +88,7 @@ def test_a_killed_daemon_goes_on_where_it_was(tus, new_front, new_tus_mount):
     mount.start()
     mount.wait_all()
     assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
-    # One upload of a server without checksums may end in the middle of a chunk, which nobody can vouch for.
+    # One upload of a server without checksums may end in the middle of a chunk, which is unproven.
     if "hidden_extensions" not in tus.options:
         assert mount.status("a.mov")["chunks"]["reused"] >= 10
 
@@ -149,7 +149,7 @@ def test_what_is_written_again_is_uploaded_again(tus, new_tus_mount):
 def test_a_removed_file_leaves_no_upload(tus, new_front, new_tus_mount):
     front = new_front(tus, rate=8_000_000)
     mount = new_tus_mount(tus, front=front)
-    # A request that is broken off leaves a partial upload that nobody knows the name of. What has a temporary name is
+    # A request that is broken off leaves a partial upload of unknown name. What has a temporary name is
     # sent and not joined, so that nothing is on its way any more.
     joins = not {"disable_concatenation", "hidden_extensions"} & tus.options.keys()
     name, chunks = ("a.mov.part", 10) if joins else ("a.mov", 1)

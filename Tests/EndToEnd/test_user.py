@@ -169,7 +169,7 @@ def test_no_permission_for_the_device(users_mount):
 
 
 def test_other_users_mount_cannot_be_read(users_mount):
-    """Not even by root: the kernel keeps a user's mount from everybody else."""
+    """Not even by root: the kernel keeps a user's mount from every other user."""
     users_mount.start()
     with pytest.raises(PermissionError):
         os.listdir(users_mount.root)

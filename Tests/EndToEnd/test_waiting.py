@@ -21,7 +21,7 @@ def waiting(new_mount, receiver):
 
 
 def start_copy(source, target):
-    # Whoever was started in the background by a shell without job control ignores SIGINT, and so do its children.
+    # A program that was started in the background by a shell without job control ignores SIGINT, and so do its children.
     return subprocess.Popen(
         ["env", "--default-signal=INT", "cp", source, target], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"LC_ALL": "C"})
 
@@ -47,7 +47,7 @@ def test_s42_cp_returns_when_the_receiver_has_published(waiting, receiver, folde
             assert waiting.status(f"ready/{name}")["state"] == "complete"
         size += 1
         source = write_random(folder / "source", size, seed=2)
-    # Elsewhere nobody waits, and nothing is left that counts as open.
+    # Elsewhere no call waits, and nothing is left that counts as open.
     receiver.stop()
     subprocess.run(["cp", source, waiting.root / "a.mov"], check=True, timeout=SOON)
     receiver.start()
@@ -88,7 +88,7 @@ def test_s42_a_delivery_that_fails_for_good_is_eio(new_mount, new_receiver, fold
 def test_s42_who_does_not_wait(waiting, receiver):
     receiver.stop()
     ready = waiting.root / "ready"
-    # A temporary name is delivered after its rename, an empty file may be about to be written, and whoever exits with the
+    # A temporary name is delivered after its rename, an empty file may be about to be written, and a program that exits with the
     # file open cannot be told.
     (ready / "a.mov.part").write_bytes(b"temporary")
     (ready / "empty").touch()

@@ -34,7 +34,7 @@ class Writer:
 
     - `closed`: path → content of each file that is closed.
     - `durable`: the same, for those of which file and folder were synced since.
-    - `history`: path → digests of what the name ever stood for while nobody was writing.
+    - `history`: path → digests of what the name ever stood for while no program was writing.
     - `in_question`: paths that the call concerned which failed, each with what it may hold now (None: nothing).
     """
 
@@ -90,7 +90,7 @@ class Writer:
         try:
             descriptor = os.open(self.root / path, os.O_WRONLY | flags, 0o644)
         except OSError:
-            # An empty file that the daemon made and could not tell anybody of.
+            # An empty file that the daemon made and could not report.
             if flags & os.O_CREAT:
                 self._may_hold(path, b"")
             raise
@@ -113,7 +113,7 @@ class Writer:
         self.closed[path] = content
         if is_new:
             self.lacking.discard(path)
-        # Somebody has finished it now, unless bytes may be missing in the middle.
+        # A program has finished it now, unless bytes may be missing in the middle.
         if path not in self.lacking:
             self.cut_off.discard(path)
         if sync:
@@ -132,7 +132,7 @@ class Writer:
 
     def lengthen(self):
         if path := self._old():
-            # Something at least: whoever changes nothing does not finish what another one left.
+            # Something at least: a writer that changes nothing does not finish what another one left.
             before, more = self.closed[path], self._content() or b"x"
             self._may_hold(path, before + more)
             self.in_question = {path: [before, before + more]}
@@ -272,7 +272,7 @@ class Writer:
 class Disk:
     """A filesystem of its own, in a file, whose power can be cut: what was not on the disk is gone."""
 
-    # Without room, nobody writes past the daemon (semantics S50d). Few inodes, which are written when they are first used.
+    # Without room, no program writes past the daemon (semantics S50d). Few inodes, which are written when they are first used.
     SIZE, INODES = 8 << 30, 20_000
 
     def __init__(self, folder):
@@ -295,7 +295,7 @@ class Disk:
         finally:
             os.close(folder)
         program.kill()
-        # Whoever copied the table of mounts meanwhile keeps the dead filesystem alive; so another file has to come back.
+        # A process that copied the table of mounts meanwhile keeps the dead filesystem alive; so another file has to come back.
         self.copy = self.file.with_name("copy.img")
         call_program("cp", "--sparse=always", self.file, self.copy)
 

@@ -326,7 +326,7 @@ import Testing
   }
 }
 
-/// The digest of a chunk that nobody has to make.
+/// The digest of a chunk that does not have to be made.
 private func chunkDigest(_ number: Int) -> Digest32 {
   var hasher = SHA256Hasher()
   withUnsafeBytes(of: number.littleEndian) { hasher.update($0) }

@@ -13,7 +13,7 @@ final class CoreHarness {
   var core: ReceiverCore
   var now: Milliseconds = 1_700_000_000_000
   var replies: [RequestID: [Reply]] = [:]
-  /// Effects that nobody has carried out yet; replies are not among them.
+  /// Effects that were not carried out yet; replies are not among them.
   var pending: [CoreEffect] = []
   /// What the store was to publish.
   private(set) var publications: [Publication] = []

@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  /// Regression (G8): a week after its publication nobody knew of it, and a recording of which its client had given up parts, and had not heard
+  /// Regression (G8): a week after its publication it was forgotten, and a recording of which its client had given up parts, and had not heard
   /// that it was published, was said to be lost.
   @Test(.promises("P50", "S72h"), arguments: [false, true])
   func thatAReliedUponSessionWasPublished_staysKnown(isRestarted: Bool) {
@@ -113,7 +113,7 @@ import Testing
 
   // MARK: The operator
 
-  @Test("Regression (SV5): nobody could see or end what a machine that was gone had left")
+  @Test("Regression (SV5): no operator could see or end what a machine that was gone had left")
   func operator_seesAndEndsWhatIsOpen() {
     let core = CoreHarness()
     let id = held(core)

@@ -195,7 +195,7 @@ def test_escape_hatches_say_why_they_are_sound():
 AT_THE_DISK = [path for folder in (
     "UploadFS/System", "UploadFS/Operations", "UploadFS/Space", "UploadFS/Namespace", "UploadFS/Files", "UploadEngine/Storage",
     "UploadEngine/Pipeline", "UploadReceiver/Store") for path in inside(folder)]
-# An error that becomes nil, and a call of the system of which nobody looks at the result.
+# An error that becomes nil, and a call of the system whose result is not checked.
 IGNORED = (
     r"\btry\?|^\s*(?:_ = )?(?:(?:Glibc\.)?(?:pwrite|fsync|fdatasync|rename|renameat|renameat2|unlink|unlinkat|ftruncate|fchmod|fchmodat"
     r"|fchown|fchownat|futimens|mkdir|mkdirat|link|linkat|rmdir|posix_fadvise)|Glibc\.write|uploadfs_\w+|SpoolLabel\.put)\(")

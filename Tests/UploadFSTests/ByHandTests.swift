@@ -19,7 +19,7 @@ import Testing
     utimensat(AT_FDCWD, path, times, 0)
   }
 
-  /// A settled file that somebody has begun to read.
+  /// A settled file that a program has begun to read.
   private static func settled(_ mounted: Mounted, _ name: String = "a") throws -> FileSnapshot {
     try mounted.make(name)
     let snapshot = try #require(mounted.sink.lastSnapshot)
@@ -44,7 +44,7 @@ import Testing
     default: truncate(path, 3)
     }
     let seen = try #require(mounted.filesystem.snapshot(of: before.id))
-    #expect(!seen.isSettled, "whoever reads it waits until it is said")
+    #expect(!seen.isSettled, "a reader waits until it is said")
     #expect(mounted.filesystem.isChangedByHand(before.id))
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     let after = try #require(mounted.sink.lastSnapshot)

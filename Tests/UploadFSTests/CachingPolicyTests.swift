@@ -24,7 +24,7 @@ struct CachingPolicyTests {
 
   // MARK: Without passthrough
 
-  /// Regression: RELEASE comes after close(2) has returned, and whoever opened the file in between could not map it shared.
+  /// Regression: RELEASE comes after close(2) has returned, and a program that opened the file in between could not map it shared.
   @Test func writerThatHasClosed_doesNotMakeTheNextOpenDirect() {
     var policy = CachingPolicy()
     let writer = policy.open(Self.writing)

@@ -18,7 +18,7 @@ import Testing
       return 2
     }
     #expect(first == nil && isAsked.withLock { $0 })
-    // Nobody waits for it any more, however long he would.
+    // No call waits for it any more, however long it would.
     #expect(inquiry.ask(within: 1_000_000) { 3 } == nil)
     hangs.withLock { $0 = false }
     var answer: Int?

@@ -77,7 +77,7 @@ struct NamesAndBytesTests {
     #expect(try mounted.read(handle) == Array("old".utf8))
     try mounted.write(handle, Array("lost".utf8))
     mounted.filesystem.release(handle)
-    #expect(mounted.sink.takeNames() == [], "it is gone for everybody else")
+    #expect(mounted.sink.takeNames() == [], "it is gone for every other program")
     mounted.filesystem.release(try mounted.filesystem.open(replaced, flags: O_WRONLY | O_TRUNC).handle)
     #expect(try mounted.filesystem.attributes(of: replaced, handle: nil).st_size == 0)
     #expect(try mounted.read(mounted.open("a", flags: O_RDONLY)) == Array("new".utf8))
@@ -243,7 +243,7 @@ struct NamesAndBytesTests {
     try mounted.filesystem.attributes(of: mounted.node(path), handle: nil)
   }
 
-  /// Regression (PR8): with allow_other everybody could read the status of every capture.
+  /// Regression (PR8): with allow_other every user could read the status of every capture.
   @Test(.promises("SE5a", "SE5b")) func theStatusOfACaptureIsForThoseWhoCanReadIt() throws {
     let mounted = try Mounted()
     mounted.filesystem.release(try mounted.create("a", mode: 0o640))

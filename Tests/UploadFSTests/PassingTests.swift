@@ -107,7 +107,7 @@ import Testing
     #expect(mounted.sink.problems == [])
   }
 
-  /// Without the setting nobody gives the filesystem a kernel; with `read` writers go through the daemon.
+  /// Without the setting the filesystem has no kernel; with `read` writers go through the daemon.
   @Test(.promises("S50b")) func writersPassOnlyWhereThatIsSet() throws {
     let mounted = try Self.mounted(Kernel()) { $0.passthrough = .read }
     let writer = try Self.create(mounted, "f.raw")

@@ -134,7 +134,7 @@ struct ReleaseTests {
       #expect(before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec)
       recorded.mounted.filesystem.release(recorded.handle)
     }
-    // Somebody puts one of the chunks back by hand.
+    // One of the chunks is put back by hand.
     try Self.fill(folder, 4 * Self.chunk, count: Self.chunk)
     let mounted = try Mounted(folder: folder)
     mounted.filesystem.scanSpool()

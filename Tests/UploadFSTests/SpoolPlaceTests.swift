@@ -180,7 +180,7 @@ struct SpoolPlaceTests {
     }
     #expect(access(outside + "/owned", F_OK) != 0)
     #expect(access(outside + "/precious", F_OK) == 0 && access(outside + "/below", F_OK) == 0)
-    // What is left of the folder is a link, as everybody can make one.
+    // What is left of the folder is a link, as every user can make one.
     #expect(try mounted.filesystem.lookup(mounted.entry("d"))?.status.kind == .other)
     #expect(mounted.sink.problems == [])
   }

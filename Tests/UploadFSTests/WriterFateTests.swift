@@ -201,7 +201,7 @@ import Testing
     #expect(try interruption("boot.s1", "boot.8") == nil, "through another mount of the same filesystem")
     #expect(try interruption("boot.s2", "boot.s1") == nil, "of a version that names the instance otherwise")
     #expect(try interruption("boot.s2", "boot.7") == .notOnDisk)
-    #expect(try interruption(nil) == .notOnDisk, "nobody knows")
+    #expect(try interruption(nil) == .notOnDisk, "it is unknown")
   }
 
   @Test(.promises("S40k")) func emptyFile_isWholeInAnyInstance() throws {
@@ -882,7 +882,7 @@ import Testing
     try mounted.write(one, [1])
     #expect(try mounted.filesystem.flush(one) == nil)
     try mounted.write(other, [2])
-    #expect(try mounted.filesystem.flush(other) != nil, "now nobody is left who could write")
+    #expect(try mounted.filesystem.flush(other) != nil, "now no process is left that could write")
   }
 
   @Test(.promises("S43")) func fsync_settlesWhatWasWritten_andTheFileStaysOpen() throws {

@@ -52,7 +52,7 @@ import Testing
     let owner = CredentialID("one")
     let first = try #require(await budget.take(10, of: owner))
     async let second = budget.take(4, of: owner)
-    // Serves whoever has come by then; who comes later finds it free.
+    // Serves the clients that have come by then; a later one finds it free.
     budget.give(of: first)
     budget.give(of: try #require(await second))
     #expect(budget.freeBytes == 10)

@@ -621,7 +621,7 @@ import Testing
       let found = try makeStore().recover().published
       #expect(found.map(\.facts.id) == ["abc"] && found.map(\.isReliedUpon) == [isReliedUpon])
     }
-    // Without what its chunks were, which nobody asks for any more.
+    // Without what its chunks were, which no client asks for any more.
     let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
     let holdsChunks = JournalFraming.read(journal).payloads.contains { payload in
       if case .chunk? = JournalRecord(payload) { true } else { false }
@@ -704,7 +704,7 @@ import Testing
       #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     }
     do { _ = try makeStore().recover() }
-    // Someone replaces the file afterwards: the receipt stays what it was.
+    // Another program replaces the file afterwards: the receipt stays what it was.
     folder.write([1, 2, 3], to: "files/folder/a.bin")
     #expect(try makeStore().recover().published.map(\.receipt) == [publication().receipt])
   }

@@ -25,7 +25,7 @@ import Testing
       return files.map { _ in .success(PublicationResult()) }
     }
 
-    /// Everybody may go on, also those who are still to come.
+    /// Every thread may go on, also those still to come.
     func open() { gate.signal() }
 
     func freeBytes() throws(StoreFailure) -> UInt64 { 0 }

@@ -233,7 +233,7 @@ import Testing
       until(lambda: gauge(b"concurrent_chunks") == 3)
       for sock in gone: sock.close()
       until(lambda: gauge(b"concurrent_chunks") == 0 and gauge(b"body_memory_free_bytes") == memory)
-      # The commit that nobody waits for any more goes on, and publishes once.
+      # The commit that no client waits for any more goes on, and publishes once.
       expect(s.put(0, data[:CS]), 201)
       expect(s.put(1, b"end"), 201)
       until(lambda: "scan.mov" in published())

@@ -283,7 +283,7 @@ import Testing
       sock.sendall(head("PUT", "/v1/uploads/none/chunks/0", {**s.headers(1, data), "Content-Length": CS, "Expect": "100-continue"}))
       assert answer(sock)[0] == 404
       assert sock.recv(1) == b""
-      # More than anyone wants to read only to throw it away.
+      # More than a server wants to read only to throw it away.
       sock = raw()
       try:
           sock.sendall(head("PUT", "/v1/files/big", {"Content-Length": 1 << 40}))

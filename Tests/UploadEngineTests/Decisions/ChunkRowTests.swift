@@ -269,7 +269,7 @@ import Testing
     #expect(harness.answer(.warmed) { $0 == .prewarm } != nil)
     #expect(harness.sent.contains { $0.order.isOpenSession })
     while harness.answer(.warmed, where: { $0 == .prewarm }) != nil {}
-    // Once somebody has answered, nothing is kept warm for it.
+    // Once a server has answered, nothing is kept warm for it.
     harness.advance(by: .seconds(60))
     #expect(!harness.sent.contains { $0.order == .prewarm })
   }

@@ -252,7 +252,7 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
-  /// Regression, found by the simulation (proxy, seed 20141): a late answer took the place of what somebody has to act on.
+  /// Regression, found by the simulation (proxy, seed 20141): a late answer took the place of what a user has to act on.
   @Test func failedFile_keepsItsReason_whenItsCommitIsRefusedLater() {
     let file = ImaginaryFile(1, "a.mov", size: 3000)
     var harness = sending(file)

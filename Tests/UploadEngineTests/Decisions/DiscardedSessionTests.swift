@@ -5,7 +5,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// A session that nobody needs is ended at the server, however often the daemon is killed before the server hears of it (issue point 6:
+/// An orphaned session is ended at the server, however often the daemon is killed before the server hears of it (issue point 6:
 /// `cancel` ends the upload, also at the server).
 @Suite struct DiscardedSessionTests {
   private let file = ImaginaryFile(1, "a.mov", size: 3000)
@@ -50,7 +50,7 @@ import Testing
     let removal = try #require(harness.others.firstIndex(of: .removeResume(file.id)))
     #expect(note < removal, "the record says it as long as nothing else does")
     #expect(noted(harness).map(\.id) == ["s"] && noted(harness)[0].owner == Self.here)
-    #expect(!harness.sent.contains { $0.order.isAbort } && forgotten(harness).isEmpty, "nobody is there")
+    #expect(!harness.sent.contains { $0.order.isAbort } && forgotten(harness).isEmpty, "no server is there")
 
     let entry = try #require(harness.schedule.catalogEntry(of: file.id))
     var next = restarted(noted(harness), catalog: [entry])
@@ -146,7 +146,7 @@ import Testing
     #expect(harness.schedule.destination.sessionsToEnd.isEmpty)
   }
 
-  /// Found by reading: another server had, under a short id, somebody else's upload.
+  /// Found by reading: another server had, under a short id, another client's upload.
   @Test func theSessionsOfAnotherAddress_areLeftToIt() {
     let elsewhere = session("elsewhere", owner: SessionOwner(address: "https://there", credentialMark: nil))
     var harness = restarted([session("here"), elsewhere])

@@ -16,7 +16,7 @@ import Testing
     #expect(breaker.lets(at: Self.at(1)))
     breaker.failed(at: Self.at(1))
     #expect(!breaker.lets(at: Self.at(30)))
-    #expect(breaker.lets(at: Self.at(31)), "30 s later somebody may try")
+    #expect(breaker.lets(at: Self.at(31)), "30 s later one request may try")
   }
 
   @Test func breaker_closesAfterTwoSuccesses_andOpensAgainAtTheFirstFailure() {

@@ -49,7 +49,7 @@ import Testing
     #expect((19...21).contains(late[newcomer.id] ?? 0), "\(late)")
   }
 
-  /// Whoever has come far rests while nobody else is there, and starts with the others again.
+  /// A client that has come far rests while no other one is there, and starts with the others again.
   @Test func fileThatPaused_isNotGivenWhatItMissed() {
     var harness = Self.makeHarness()
     let one = Self.large(1, chunks: 1000)
@@ -121,7 +121,7 @@ extension ScheduleHarness {
       answerReads()
     }
     record()
-    // Nobody looks at the rest, and there is much of it.
+    // The rest is not checked, and there is much of it.
     others = []
   }
 

@@ -115,7 +115,7 @@ import Testing
     #expect(harness.sent.isEmpty == (name != "other.mov"))
   }
 
-  /// Found by reading: a recording that was closed just before a kill was held, because nobody knows when an earlier version had published
+  /// Found by reading: a recording that was closed just before a kill was held, because it is unknown when an earlier version had published
   /// there.
   @Test(.promises("S80f"), arguments: [(-1, false), (0, true), (1, true)] as [(Int64, Bool)])
   func whereTheTimeIsNotKnown_theCapturesOwnRowSaysWhatIsOlder(timeDifference: Int64, isSent: Bool) {

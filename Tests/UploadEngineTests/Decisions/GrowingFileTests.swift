@@ -107,7 +107,7 @@ struct Recording {
     #expect(recording.send() == [1, 2, 3])
     recording.write(5500..<7000)
     #expect(recording.send() == [4, 5])
-    #expect(recording.harness.commits.isEmpty, "nobody publishes a file that is being written")
+    #expect(recording.harness.commits.isEmpty, "a file that is being written is not published")
     #expect(recording.harness.status(recording.file.id)?.acknowledgedBytes == 5000)
   }
 
@@ -390,7 +390,7 @@ struct Recording {
     // Regression (HU6): it said that nothing had been sent.
     let message = recording.harness.status(id)?.lastFailure?.message ?? ""
     #expect(message.contains("nothing more is sent of it") && !message.contains("nothing was sent"))
-    // The server takes more: nobody has to say so.
+    // The server takes more: no setting has to say so.
     recording.harness.apply { $0.learn(DestinationLimits(fileBytesMax: 10_000), at: $1) }
     #expect(!recording.harness.reads.isEmpty && recording.harness.state(id) == .uploading)
   }

@@ -23,7 +23,7 @@ import Testing
     harness.handle(file.changed)
     harness.advance(by: .seconds(1))
     #expect(harness.state(file.id) == .ignored)
-    #expect(harness.schedule.isIdle, "nobody waits for an ignored file, also while it is open")
+    #expect(harness.schedule.isIdle, "no call waits for an ignored file, also while it is open")
     harness.handle(file.settled)
     harness.apply { $0.retryAll(at: $1) }
     harness.apply { $0.retry(file.id, at: $1) }
@@ -180,7 +180,7 @@ import Testing
     #expect(harness.sent.isEmpty && harness.buffers.isEmpty)
   }
 
-  /// Regression (FS19): a file that had failed, or was interrupted, went on as if somebody had to see to it.
+  /// Regression (FS19): a file that had failed, or was interrupted, went on as if a user had to see to it.
   @Test(.promises("S38a")) func failedOrInterruptedFile_thatGetsAnIgnoredName_isIgnored() throws {
     var harness = try Self.harness()
     var failed = ImaginaryFile(1, "a.mov", size: 400)

@@ -32,7 +32,7 @@ import Testing
     #expect(harness.state(file.id) == .interrupted)
     #expect(harness.status(file.id)?.lastFailure?.code == why.code && harness.status(file.id)?.reason != nil)
     #expect(harness.reads.isEmpty && !harness.sent.contains { $0.order.carriesChunk || $0.order.isCommit })
-    #expect(harness.schedule.isIdle, "nobody waits for it")
+    #expect(harness.schedule.isIdle, "no call waits for it")
     #expect(harness.schedule.summary(at: harness.now).failedPaths == [RelativePath("a.mov")])
     harness.apply { $0.retry(file.id, at: $1) }
     #expect(harness.state(file.id) == .interrupted, "nothing has failed")
@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  /// Regression, found by the simulation (waiting, seed 3100288648): the spool hears within a second that somebody wants the file as it
+  /// Regression, found by the simulation (waiting, seed 3100288648): the spool hears within a second that a user wants the file as it
   /// is. What it said before that made the file an interrupted one again, and it stayed so.
   @Test(arguments: all) func whatIsWantedAsItIs_staysSo_whateverTheSpoolSaysOfItMeanwhile(why: Interruption) throws {
     var harness = try Self.harness()
@@ -123,7 +123,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression: the record was dropped, and all of it was sent again once somebody wanted it.
+  /// Regression: the record was dropped, and all of it was sent again once a user wanted it.
   @Test func interruptedFile_keepsItsSessionOverRestarts() throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
@@ -227,7 +227,7 @@ import Testing
     harness.handle(file.found)
     harness.handle(.scanEnded)
     #expect(harness.state(file.id) == .interrupted && harness.sent.isEmpty)
-    // Somebody opens it and changes nothing.
+    // A program opens it and changes nothing.
     harness.handle(file.opened)
     harness.handle(file.settled)
     #expect(harness.state(file.id) == .interrupted)
@@ -303,7 +303,7 @@ import Testing
     former.epoch = 1
     harness.apply { schedule, _ in schedule.notDiscarded(candidate) }
     harness.apply { schedule, _ in schedule.notDiscarded(former) }
-    #expect(harness.schedule.takeSpoolOrders() == [.discard(candidate)], "somebody was reading it")
+    #expect(harness.schedule.takeSpoolOrders() == [.discard(candidate)], "a program was reading it")
     harness.handle(.evicted(file.id))
     #expect(harness.state(file.id) == .cancelled && harness.status(file.id)?.isLocal == false)
     // Regression: its status advised to write it anew, or to publish it.
@@ -410,7 +410,7 @@ import Testing
     #expect(harness.state(file.id) == .interrupted)
     #expect(harness.status(file.id)?.lastFailure?.code == "spool-failing")
     harness.apply { $0.publish(file.id, at: $1) }
-    #expect(harness.state(file.id) == .interrupted, "nobody knows what would be published")
+    #expect(harness.state(file.id) == .interrupted, "it is unknown what would be published")
     // All of it is in memory.
     harness.handle(.settled(refused(file, nil)))
     #expect(harness.state(file.id) != .interrupted)

@@ -120,7 +120,7 @@ import Testing
     #expect(Self.wholeFiles(harness) == [next.id])
   }
 
-  /// Nobody knows what became of it: another content gives the server some time, the same one is tried again as ever.
+  /// Its outcome is unknown: another content gives the server some time, the same one is tried again as ever.
   @Test(.promises("S76c"), arguments: [StepFailure.Kind.transport(.timedOut), .transport(.connectionLost)])
   func aRequestWithoutAnAnswer_holdsUpOtherContentsForAWhile(kind: StepFailure.Kind) {
     var harness = Self.harness()
@@ -140,14 +140,14 @@ import Testing
     harness.answerReads()
     harness.advance(by: .seconds(18))
     harness.answerReads()
-    #expect(Self.wholeFiles(harness) == [other.id], "nobody else waits")
+    #expect(Self.wholeFiles(harness) == [other.id], "no other file waits")
     harness.answer(Self.published) { $0.isWholeFile }
     harness.advance(by: .seconds(3))
     harness.answerReads()
     #expect(Self.wholeFiles(harness) == [next.id])
   }
 
-  /// It was removed before nothing came back for it: nobody asks any more what became of it.
+  /// It was removed before nothing came back for it: its outcome is no longer asked for.
   @Test func aRemovedFileWithoutAnAnswer_holdsUpTheNextOfItsName() {
     var harness = Self.harness()
     let old = ImaginaryFile(1, "a", size: 500)

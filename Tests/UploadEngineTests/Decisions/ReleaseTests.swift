@@ -465,7 +465,7 @@ import Testing
     harness.advance(by: .seconds(60))
     #expect(!harness.sent.contains { $0.order.isAbort })
     #expect(!harness.others.contains(.removeResume(file.id)) && !harness.others.contains(.forget(file.id)))
-    #expect(harness.schedule.sessionsInUse.contains("s"), "nobody takes it for one that is left over")
+    #expect(harness.schedule.sessionsInUse.contains("s"), "it is not taken for an orphaned one")
   }
 
   @Test(
@@ -517,7 +517,7 @@ import Testing
     #expect(!recording.harness.others.contains(.removeResume(recording.file.id)))
     recording.harness.handle(.removed(recording.file.id))
     recording.harness.advance(by: .seconds(10))
-    #expect(recording.harness.sent.contains { $0.order.isAbort }, "removed, nobody wants it any more")
+    #expect(recording.harness.sent.contains { $0.order.isAbort }, "removed, it is not wanted any more")
   }
 
   @Test(.promises("S72d"), arguments: [true, false])
@@ -602,7 +602,7 @@ extension Recording {
 
   fileprivate mutating func secure(_ indices: [Int]) {
     let order = harness.answer(.held(digests: digests(indices), isDurable: true)) { $0.isSecuring }
-    #expect(order != nil, "nobody asked")
+    #expect(order != nil, "it was not asked")
   }
 
   /// The record is written as it is now.

@@ -347,7 +347,7 @@ extension UploadSchedule {
     progressed(sent.mapValues { SentBody(bytes: $0, of: 0) }, at: now)
   }
 
-  /// Somebody goes through all files: what has failed or waits is tried again, and what was interrupted is published.
+  /// A user goes through all files: what has failed or waits is tried again, and what was interrupted is published.
   mutating func retryAll(at now: Moment) {
     for file in Array(files.values) {
       switch file.phase {

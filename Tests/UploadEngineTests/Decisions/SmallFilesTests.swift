@@ -72,7 +72,7 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
-  /// Regression, found by the simulation (black-hole, seed 3100271108): a file that travels with others is watched by nobody. It went
+  /// Regression, found by the simulation (black-hole, seed 3100271108): a file that travels with others has no watchdog. It went
   /// over the connections that had swallowed it again and again, for minutes.
   @Test func filesThatHangTogether_goOverNewConnections() {
     var harness = harness()
@@ -158,7 +158,7 @@ import Testing
     #expect(harness.schedule.bundleBytes(at: harness.now) > 2_000_000, "it has nothing to carry, and may take more")
   }
 
-  /// Nobody's fault is known: each is sent alone, and gets an answer of its own.
+  /// It is unknown which one is at fault: each is sent alone, and gets an answer of its own.
   @Test func whenARequestIsRefusedAsAWhole_eachOfItsFilesIsSentAlone() {
     var harness = harness()
     close(files(1...20), &harness)

@@ -174,7 +174,7 @@ import Testing
     next.handle(.scanEnded)
     #expect((next.state(file.id) == .failed) == publishesOnce)
     #expect(streams(next).isEmpty == publishesOnce)
-    // Somebody has looked.
+    // A user has checked the server.
     next.apply { $0.retryAll(at: $1) }
     #expect(streams(next).count == 1)
   }

@@ -69,7 +69,7 @@ import Testing
     #expect(harness.state(delivered.id) == .complete, "under its old name it is delivered")
   }
 
-  /// Regression: its entry was taken for that of another content: what was delivered went out again, and what nobody wanted
+  /// Regression: its entry was taken for that of another content: what was delivered went out again, and what no user wanted
   /// delivered did.
   @Test(.promises("S40h"), arguments: [FileStatus.State.complete, .cancelled])
   func fileThatCannotBeReadAtTheStart_staysWhatItWas(_ state: FileStatus.State) throws {
@@ -194,7 +194,7 @@ import Testing
     #expect(outcome() == .failed && harness.schedule.isIdle)
   }
 
-  /// What is known to be missing nobody waits for.
+  /// No call waits for what is known to be missing.
   @Test(.promises("S41f")) func fileThatIsLost_isNotWaitedFor() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
@@ -203,7 +203,7 @@ import Testing
     #expect(harness.schedule.deliveryOutcome(of: Self.file(nil).id)?.outcome == .failed && harness.schedule.isIdle)
   }
 
-  /// Regression: a file that was cancelled while nobody knew its size was delivered after a restart.
+  /// Regression: a file that was cancelled while its size was unknown was delivered after a restart.
   @Test(.promises("S40h")) func cancelledFile_whoseSizeIsNotKnown_staysCancelledOverARestart() throws {
     var harness = ScheduleHarness()
     harness.handle(Self.doubtful().found)

@@ -344,7 +344,7 @@ import Testing
     harness.write(file)
     #expect(harness.state(file.id) == .held)
     #expect(harness.reads.isEmpty)
-    #expect(harness.schedule.isIdle, "nobody waits for a held file")
+    #expect(harness.schedule.isIdle, "no call waits for a held file")
     file.snapshot.names = [RelativePath("a.mov")]
     harness.handle(.namesChanged(file.snapshot))
     harness.succeed()
@@ -717,7 +717,7 @@ import Testing
     return harness
   }
 
-  /// Regression: nobody ended it, and the receiver kept it for seven days.
+  /// Regression: it was not ended, and the receiver kept it for seven days.
   @Test func sessionOfAFileThatIsGone_isEndedAfterARestart() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
     var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
@@ -1145,7 +1145,7 @@ import Testing
     }
     var expired = harness.schedule.expired(at: harness.now, countMax: 9)
     #expect(expired.map(\.id.low) == [1])
-    // Nobody could remove it; it is asked for again.
+    // It could not be removed; it is asked for again.
     expired = harness.schedule.expired(at: harness.now, countMax: 9)
     #expect(expired.map(\.id.low) == [1])
     harness.handle(.evicted(FileID(high: 0, low: 1)))

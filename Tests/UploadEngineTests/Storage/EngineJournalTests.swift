@@ -76,7 +76,7 @@ import Testing
     #expect(try catalog.loadAll().map(\.id) == [ResumeFixture.id])
   }
 
-  /// Else a crash would leave nobody who knows that the session is to be ended.
+  /// Else it would be unknown after a crash that the session is to be ended.
   @Test(arguments: [true, false]) func theRecordOfADiscardedSession_isKeptUntilTheCatalogHasIt(isRefused: Bool) throws {
     try store.save(ResumeFixture.record())
     let session = DiscardedSession(id: "s-1", sinceSeconds: 1)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// The bytes of a resume record, also those that nobody wrote that way.
+/// The bytes of a resume record, also those that this program never wrote.
 @Suite struct ResumeCodingTests {
   private typealias Unreadable = ResumeRecordCoding.Unreadable
   private typealias Reading = ResumeRecordCoding.Reading

@@ -38,7 +38,7 @@ import Threads
     #expect(second.spool != first.spool && second.count == 1)
     let renewal = try #require(identity.renewal)
     #expect(renewal.server == "s" && renewal.count == 1 && renewal.knownCount == 9)
-    // Nobody can know a later start of an identity that is as new as that.
+    // No server can know a later start of an identity that is as new as that.
     for spool in [first.spool, second.spool] { identity.told(ofSpool: spool, knownCount: 10, by: "s") }
     identity.close()
     #expect(identity.start == second && identity.renewal == renewal)
@@ -49,7 +49,7 @@ import Threads
   }
 
   @Test(
-    "A start that was not counted is said to nobody, and no number is said twice", .promises("S79h"), arguments: 1...4)
+    "A start that was not counted is not told, and no number is said twice", .promises("S79h"), arguments: 1...4)
   func failures(failAt: Int) throws {
     var last = try #require(begin().start)
     for forever in [false, true] {
