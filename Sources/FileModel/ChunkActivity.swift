@@ -35,8 +35,8 @@ package struct ContentMutation: Hashable, Sendable {
 /// whether something is writing to it now. By this an uploader sends chunks of a file that is still growing (spec H3).
 ///
 /// A pure value; the filesystem keeps it under the file's lock, and a simulation of writers keeps the same rules by using
-/// it. A chunk whose epoch is the same before and after it was read, and which was quiet at the start, has not changed in
-/// between, because each mutation gives its epoch to the chunks that it touches before its system call.
+/// it. A chunk that was quiet at the start, and whose epoch is the same before and after it was read, has not changed in
+/// between: each mutation gives its epoch to the chunks that it touches, before its system call.
 package struct ChunkActivity: Hashable, Sendable {
   private struct Chunk: Hashable, Sendable {
     var epoch: UInt64

@@ -120,9 +120,17 @@ public final class Filesystem: Sendable, FileContents {
   typealias OpenForWriting = @Sendable (FileDescriptor) -> Bool?
   typealias QuotaQuestion = @Sendable (FileDescriptor) -> SpoolQuotas
 
-  /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, `pause` for the pauses of
-  /// writers that find no space, `writeBackErrors` for the kernel's memory of them, `isOpenForWriting` for what a lease tells,
-  /// `quotas` for what the spool's filesystem has of them, `holeMaking` for the disk that chunks are given back to, and `labelReading` for what files say of themselves.
+  /// Tests replace what the system says:
+  ///
+  /// - Parameters:
+  ///   - spaceSource: statvfs(2) of the spool.
+  ///   - instance: What a power cut ends.
+  ///   - pause: The pauses of writers that find no space.
+  ///   - writeBackErrors: The kernel's memory of failed write-back.
+  ///   - isOpenForWriting: What a lease tells.
+  ///   - quotas: Those of the spool's filesystem.
+  ///   - holeMaking: The disk that chunks are given back to.
+  ///   - labelReading: What files say of themselves.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
     spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil,

@@ -19,8 +19,8 @@ enum FilterChoice {
   }
 
   /// No filter, and those whose strides have the most bytes that are nearly the same as their like in the record before. Of the words that
-  /// make up a record only the longest are tried: the same with shorter ones (stereo as two words of 16 bits) is at most a fiftieth
-  /// shorter, and words that do not divide the record leave more than single bytes (three floats and a colour, 15 bytes).
+  /// make up a record only the longest are tried. The same with shorter ones (stereo as two words of 16 bits) is at most a fiftieth
+  /// shorter. Words that do not divide the record leave more than single bytes (three floats and a colour, 15 bytes).
   private static func candidates(for sample: UnsafeRawBufferPointer) -> [RecordFilter] {
     var filters = [RecordFilter.none]
     for stride in likelyStrides(of: UnsafeRawBufferPointer(rebasing: sample.prefix(lookBytes))) {

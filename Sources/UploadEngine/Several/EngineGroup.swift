@@ -4,9 +4,9 @@ import Synchronization
 
 /// One engine for each destination, together: the filesystem reports to it as to one engine, and status asks it as one.
 ///
-/// Each engine hears of every file and leaves alone what goes elsewhere (``FileRules/asker``), so each has a state and a receipt
-/// of its own for each file, its own sessions, buffers and connections, and none waits for another one. What concerns the one
-/// copy of a file in the spool is decided here: it goes only when every engine can spare it.
+/// Each engine hears of every file and leaves alone what goes elsewhere (``FileRules/asker``). So each has its own state and receipt
+/// for each file, and its own sessions, buffers and connections. No engine waits for another one. What concerns the one copy of a
+/// file in the spool is decided here: it goes only when every engine can spare it.
 public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   /// An engine and what users call its destination.
   public struct Member: Sendable {

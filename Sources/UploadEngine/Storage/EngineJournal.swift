@@ -7,8 +7,8 @@ import Threads
 
 /// Writes what must outlive the process, on one thread: catalog entries and resume records.
 ///
-/// Work is named by file and the content is fetched when it is written, so that a burst of changes of one file is
-/// written once, always the latest, and the amount of waiting work is bounded by the number of files.
+/// Work is named by file, and the content is fetched when it is written. So of a burst of changes of one file only the latest
+/// is written, and the number of files bounds the work that waits.
 ///
 /// A transaction costs far more than a row in it, so the catalog's entries gather: those that a delivery waits for (they have
 /// a receipt) for as long as the last transaction is fresh, all others longer, so that most small files are delivered by

@@ -18,8 +18,8 @@ struct ProcessFate: Hashable, Sendable {
 
   /// Of a thread as the kernel numbers it for this daemon; 0 is one that cannot be seen from here.
   ///
-  /// A thread that starts another program closes what is not passed on while the kernel holds its process's `exec_update_lock`, for
-  /// which a reader of `stat` waits (since Linux 6.18.40 or so), and so it would for the answer that the thread itself waits for.
+  /// A thread that executes another program closes what is not passed on while the kernel holds its process's `exec_update_lock`. A
+  /// reader of `stat` waits for that lock (since Linux 6.18.40 or so), and the thread would wait for the reader's answer: a deadlock.
   /// `statm` takes no lock, and says first whether the thread ends: then it has given its memory back, and a process with an ending
   /// thread starts no program before that one is gone.
   init(of thread: pid_t) {

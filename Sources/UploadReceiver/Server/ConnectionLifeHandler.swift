@@ -10,8 +10,8 @@ import NIOHTTPTypes
 /// merely keeps a connection for later does not even read from it. So a connection that is to end, and runs no request,
 /// is closed after a moment in which a client that listens can hear the goodbye.
 ///
-/// It is to end when the receiver stops, when it was idle for too long, when the client has said that nothing more comes
-/// (FIN, close_notify, GOAWAY), when it broke the protocol, and when answers are not read.
+/// It ends when the receiver stops, after too long an idle time, when the client says that nothing more comes (FIN,
+/// close_notify, GOAWAY), after a breach of the protocol, and when answers are not read.
 final class ConnectionLifeHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
