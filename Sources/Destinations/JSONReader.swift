@@ -42,8 +42,8 @@ struct JSONReader {
       guard next == UInt8(ascii: "\""), let name = text(), take(":"), let value = value(depth: depth + 1),
         endsElement(UInt8(ascii: "}"))
       else { return nil }
-      // To find a long name in a table takes a time that grows with the square of the marks that stand on one letter of it, and nothing that
-      // is looked for has one.
+      // To find a long name in a table takes a time that grows with the square of the marks that stand on one letter of it. No name
+      // that is looked for has any.
       guard name.utf8.count <= ProtocolLimits.jsonNameBytesMax else { continue }
       // Of several with one name the first.
       if members[name] == nil { members[name] = value }

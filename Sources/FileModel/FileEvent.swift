@@ -46,9 +46,9 @@ public protocol FileEventSink: Sendable {
   func handle(_ event: FileEvent)
 
   /// Called before the first mutation of a file that was settled, before its system call: the sink makes durable that an
-  /// earlier receipt no longer covers the content, so that a crash between the mutation and the next ``handle(_:)``
-  /// cannot leave a changed file marked as delivered. May wait for the local disk, never for the network. False when the disk
-  /// does not take it: then the content does not change.
+  /// earlier receipt no longer covers the content. A crash between the mutation and the next ``handle(_:)`` then cannot leave
+  /// a changed file marked as delivered. May wait for the local disk, never for the network. False when the disk does not
+  /// take it: then the content does not change.
   func contentWillChange(_ id: FileID) -> Bool
 
   /// After a ``contentWillChange(_:)`` that was true: it does not change, and what was said of it before holds again.
@@ -92,8 +92,9 @@ public protocol FileEventSink: Sendable {
   /// How large a file may become to be delivered. Takes no time.
   func sizeLimit(of id: FileID) -> SizeLimit
 
-  /// Calls `whenKnown` once, on any thread and perhaps before it returns, when the content of this epoch or a later one has
-  /// been delivered, or will not be without a user's help. Nothing is called after ``endWaiting(_:for:)``.
+  /// Calls `whenKnown` once the content of this epoch or a later one has been delivered, or will not be without a user's
+  /// help. The call comes once, on any thread, and perhaps before this returns. Nothing is called after
+  /// ``endWaiting(_:for:)``.
   func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
   ) -> DeliveryWait

@@ -1,9 +1,9 @@
 /// Rearranges the bytes of samples that lie side by side, so that a compressor finds what is alike about them.
 ///
 /// The bytes are taken in blocks of ``blockBytes``, the last one shorter, and a block in records of ``stride`` bytes. Each record
-/// is replaced by its differences from the one before it, word by word, and then all first bytes of the records are put
-/// together, all second ones, and so on. What is left of a record behind its last whole word keeps its bytes; what is left of a
-/// block behind its last whole record is not touched. Nothing becomes longer, and everything can be undone.
+/// is replaced by its differences from the one before it, word by word. Then all first bytes of the records are put together, all
+/// second ones, and so on. What is left of a record behind its last whole word keeps its bytes; what is left of a block behind
+/// its last whole record is not touched. Nothing becomes longer, and everything can be undone.
 public struct RecordFilter: Hashable, Sendable {
   /// Bytes that are rearranged together, and the memory that this takes beside them.
   public static let blockBytes = 256 << 10

@@ -10,7 +10,7 @@ public struct SHA256Hasher: ~Copyable, @unchecked Sendable {
   /// Starts a digest of nothing.
   public init() {
     // Ends the process. It fails only without memory for 200 bytes, where Swift itself would end it, or without a SHA-256 in
-    // OpenSSL, where neither side has TLS 1.3 nor a digest to compare. A wrong digest instead would publish wrong bytes.
+    // OpenSSL: then neither side has TLS 1.3 or a digest to compare. A wrong digest instead would publish wrong bytes.
     guard let context = uploadfs_sha256_new() else { fatalError("OpenSSL cannot start a SHA-256") }
     self.context = context
   }

@@ -3,8 +3,8 @@ public enum VisibleText {
   /// Longer ones are cut.
   public static let scalarsMax = 4096
 
-  /// The text with what moves a cursor, ends a line, turns its direction or cannot be seen written as an escape (`\n`,
-  /// `\u{1b}`), and without its end where it is too long. A backslash stays as it is.
+  /// The text with escapes (`\n`, `\u{1b}`) for what moves a cursor, ends a line, turns its direction or cannot be
+  /// seen. Too long a text is cut. A backslash stays as it is.
   public static func line(_ text: String) -> String {
     let scalars = text.unicodeScalars
     guard scalars.count > scalarsMax || scalars.contains(where: isHidden) else { return text }

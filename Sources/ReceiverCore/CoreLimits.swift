@@ -35,8 +35,8 @@ public struct CoreLimits: Hashable, Sendable {
   public var expiredSessionsMax = 10_000
   /// Requests that wait for one session's verification; one more is told to come back.
   public var parkedRequestsMax = 64
-  /// Chunk writes in one session beyond this many for each chunk that the largest file has, so that a client that
-  /// replaces chunks for ever cannot fill the disk with journal records.
+  /// The most chunk writes in one session for each chunk that the largest file has. A client that replaces chunks for
+  /// ever cannot fill the disk with journal records.
   public var writesPerChunkMax = 16
 
   /// The specification's values.

@@ -3,9 +3,9 @@ public enum ThreadRole: Hashable, Sendable {
   /// It answers the kernel, decides, or does what such a thread may wait for. It is favoured as the other programs of the machine
   /// are.
   case answering
-  /// It reads, hashes, compresses or sends, and is lowered. While the processors are busy it may stand still for a fifth of a second
-  /// wherever it is, so it takes no lock that a thread takes which answers the kernel. (Those of the transport and of buffers it shares with
-  /// the engine's thread.)
+  /// It reads, hashes, compresses or sends, and is lowered. While the processors are busy it may stand still for a fifth of a
+  /// second wherever it is. So it takes no lock of the threads that answer the kernel. (Those of the transport and of buffers it
+  /// shares with the engine's thread.)
   case behind(UploadPriority)
 
   /// How much nicer such a thread is than the process (sched(7)); nil where it stays as it is.

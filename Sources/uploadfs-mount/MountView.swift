@@ -142,7 +142,7 @@ struct MountView {
   }
 }
 
-/// One open summary. poll(2) on a virtual file reports a change since that descriptor was last read, so no change between
+/// One open summary. poll(2) on a virtual file reports a change since that descriptor was last read. So no change between
 /// reading and waiting is missed, and an unchanged summary is not read again.
 struct SummaryWatch: ~Copyable {
   private let descriptor: Int32

@@ -1,8 +1,8 @@
 import Integrity
 import Synchronization
 
-/// The credential that the requests of a receiver's client are made with: their tokens are exchanged on the way where it is renewed,
-/// and the tags of their chunks stay those of this one, because a receiver knows the tokens that a user had. One that it never
+/// The credential that the requests of a receiver's client are made with: their tokens are replaced in the transport where it is
+/// renewed. The tags of their chunks stay those of this one: a receiver knows the tokens that a user had. One that it never
 /// accepted it does not know.
 public final class ChunkSigner: Sendable {
   private struct State {

@@ -1,5 +1,5 @@
-/// Which receivers have answered at one address. Each has a random name from its start to its end, so another name may be a restart, and
-/// a name that comes again after another one is a second receiver: neither knows the uploads of the other.
+/// Which receivers have answered at one address. Each has a random name from its start to its end. Another name may be a restart; a
+/// name that comes again after another one is a second receiver: neither knows the uploads of the other.
 struct ReceiverInstances: Sendable {
   /// So many are remembered.
   static let namesMax = 16

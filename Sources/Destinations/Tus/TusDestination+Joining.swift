@@ -18,11 +18,11 @@ struct TusJoined: Hashable {
 
 /// What a commit of partial uploads does.
 ///
-/// tus has no way to ask for an upload whose address is not known, and the address of a joined upload is in the answer to the
-/// request that joins, and so completes, it. Where a server joins uploads that are not complete yet, an empty partial upload
-/// without a declared length, the latch, is joined behind the others: then the upload has an address first, and is completed by
-/// a request that may be repeated. One whose address was lost is never completed. Elsewhere a lost answer leaves open whether
-/// there is a file.
+/// tus has no request for an upload of unknown address. The address of a joined upload is in the answer to the request that
+/// joins, and so completes, it. Where a server joins uploads that are not complete yet, an empty partial upload without a
+/// declared length, the latch, is joined behind the others: then the upload has an address first, and is completed by a request
+/// that may be repeated. One whose address was lost is never completed. Elsewhere a lost answer leaves open whether there is a
+/// file.
 extension TusDestination {
   /// The partial uploads, joined under the file's name.
   func join(

@@ -4,8 +4,8 @@ import Lookup
 import Synchronization
 import UploadEngine
 
-/// Sends requests to a WebDAV server: with Digest authentication where the server asks for it, and, behind an upload that was broken off
-/// because the engine does not want it any more, one that removes what the server may have kept of it.
+/// Sends requests to a WebDAV server: with Digest authentication where the server asks for it. After an upload that the engine
+/// cancelled, a further request removes what the server may have kept of it.
 ///
 /// Requests come with a user's name and password as Basic authentication has them. Before the first one the server is asked without
 /// either, so that a server with Digest authentication is never shown the password.

@@ -11,8 +11,8 @@ import Threads
 /// is written, and the number of files bounds the work that waits.
 ///
 /// A transaction costs far more than a row in it, so the catalog's entries gather: those that a delivery waits for (they have
-/// a receipt) for as long as the last transaction is fresh, all others longer, so that most small files are delivered by
-/// then and are written once, not twice.
+/// a receipt) for as long as the last transaction is fresh, all others longer. Most small files are delivered by then, and
+/// are written once, not twice.
 final class EngineJournal: Sendable {
   /// What the journal asks of its owner. Called on the journal's thread.
   struct Source: Sendable {

@@ -28,8 +28,8 @@ public struct ResumeReading: Sendable {
 
 /// One encrypted file for each upload that can be resumed (spec D5). Blocking; called from the storage thread.
 ///
-/// A file is replaced atomically when a session begins, and then grows by a sealed segment for each save, which costs one
-/// fsync and a few kilobytes, however many chunks the upload has. Once the segments take as much space as the state
+/// A file is replaced atomically when a session begins, and then grows by a sealed segment for each save. A save costs
+/// one fsync and a few kilobytes, however many chunks the upload has. Once the segments take as much space as the state
 /// itself, the file is replaced again. After a crash there is the record as it was before the save, or as it was after.
 ///
 /// A record that cannot be read never stops anything: it is put aside and reported, and its upload starts again from

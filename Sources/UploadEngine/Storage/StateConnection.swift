@@ -146,7 +146,7 @@ struct StateConnection {
     return fresh
   }
 
-  /// Of a transaction whose sync has failed the log may hold what the disk does not, and what is written behind that would be lost
+  /// Of a transaction whose sync has failed the log may hold what the disk does not. What is written behind that would be lost
   /// with it in a power cut: so it goes to the database first. At the start a full disk does not matter: what its log has is used
   /// from there.
   private func emptyLog(of database: DatabaseQueue) throws {

@@ -124,8 +124,8 @@ public final class StateRoom: Sendable {
     close(descriptor)
   }
 
-  /// Its blocks are free when this returns true. Of a file that is only removed XFS gives them back later, on a thread of its own, and what
-  /// is to be written in their place may find none by then. No other program reads the room.
+  /// Its blocks are free when this returns true. Of a file that is only removed XFS gives them back later, on a thread of its own.
+  /// What is to be written in their place may find none by then. No other program reads the room.
   private static func free(_ path: String) -> Bool {
     let descriptor = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
     guard descriptor >= 0 else { return unlink(path) == 0 }

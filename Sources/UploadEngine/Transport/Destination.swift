@@ -1,7 +1,7 @@
 public import FileModel
 
-/// Where files go. Sans-I/O: it turns a step into a request value and a response value into an outcome, so that every
-/// rule of a protocol is a plain unit test and a simulation runs the real code (design: Destinations).
+/// Where files go. Sans-I/O: it turns a step into a request value and a response value into an outcome. So every rule
+/// of a protocol is a plain unit test, and a simulation runs the real code (design: Destinations).
 public protocol Destination: Sendable {
   /// What the destination can do. The engine decides from these, never from the destination's name (spec G5).
   var abilities: DestinationAbilities { get }

@@ -3,8 +3,8 @@
 /// - Through the kernel's page cache: needed where a shared mapping may be made, which a direct handle refuses on libfuse
 ///   before 3.17.
 /// - Directly to the daemon: writers that only write gain, because there is no second copy of the data in memory. Both at
-///   once on one file would let a cached page go stale behind a direct write (kernels before 6.6 do not invalidate it,
-///   later ones leave a window), so the first to come decides.
+///   once on one file would let a cached page go stale behind a direct write: kernels before 6.6 do not invalidate it,
+///   later ones leave a window. So the first to come decides.
 /// - Past the daemon (passthrough): the kernel reads and writes the spool's file itself. It refuses that beside cached handles,
 ///   and as long as one handle passes it lets only such handles open the file; and it takes the daemon's answers in any
 ///   order. So a file passes from the first open to the last release or not at all, opens in flight included.

@@ -1,8 +1,9 @@
 /// What was read of a file from its disk, and not from memory, since the disk was known to have refused nothing of it.
 ///
-/// A page that the disk refuses looks as if it were there until the kernel drops it, and what is read in its place afterwards, zeros
-/// or older bytes, looks the same. The kernel has recorded the failure before it can drop the page. So when it is asked after the
-/// read and knows of none, what was read is what was written; when it knows of one, that cannot be told, and what was read is no content.
+/// A page that the disk refuses looks as if it were there until the kernel drops it. What is read in its place afterwards, zeros or
+/// older bytes, looks the same. The kernel has recorded the failure before it can drop the page. So when it is asked after the read
+/// and knows of none, what was read is what was written; when it knows of one, that cannot be told, and what was read is no
+/// content.
 struct DiskReads: Sendable {
   private var underWay: [Range<UInt64>] = []
   private var ended: Range<UInt64>?

@@ -1,8 +1,8 @@
 import FileModel
 
-/// Who may see what is said of the folders of captures: as the disk has said last, and of folders that are gone, as they were. What is
-/// still said of captures that were in these is for those alone who could get at them there, also where a folder of the same name
-/// has been made since.
+/// Who may see what is said of the folders of captures: as the disk has said last, and of folders that are gone, as they were. The
+/// status of captures that were in these is only for users who could get at them there, also where a folder of the same name has
+/// been made since.
 struct FolderAccess: Sendable {
   private static let knownMax = 1024
   private static let formerMax = 4096

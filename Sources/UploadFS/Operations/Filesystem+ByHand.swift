@@ -5,9 +5,9 @@ import Synchronization
 
 /// What other programs do to files of the spool, past the mount.
 ///
-/// A content that changes so is another one: nothing that was sent of the one before belongs to it, and no writer through
-/// the mount has finished it. So it counts as a change of the content, from the moment in which it is noticed, and what comes of
-/// it is held until a user wants it as it is or writes it anew. A file that is taken out of the spool is gone, and is said to be.
+/// A content that changes so is another one: nothing that was sent of the one before belongs to it, and no writer through the
+/// mount has finished it. So it counts as a change of the content from the moment in which it is noticed. The new content is held
+/// until a user wants it as it is or writes it anew. A file that is taken out of the spool is gone, and is said to be.
 extension Filesystem {
   /// What was seen of a content while nothing was writing to it.
   struct SeenContent: Hashable, Sendable {

@@ -3,9 +3,9 @@ import FileModel
 import Glibc
 import Synchronization
 
-/// Which capture a file of the spool is that is met there, and what is known of it: what the file says of itself counts. Where it says
-/// nothing, because it comes from an earlier version, was put there by hand, or lost its attributes when the spool was copied, what
-/// the catalog knew counts, and where that is not there either, a spool that was one doubts what it cannot prove.
+/// Which capture a file of the spool is that is met there, and what is known of it: what the file says of itself counts. It says
+/// nothing when it comes from an earlier version, was put there by hand, or lost its attributes when the spool was copied. Then
+/// what the catalog knew counts. Without a catalog a spool that was one doubts what it cannot prove.
 extension Filesystem {
   /// What earlier runs knew of all captures, by name, until the spool has been searched.
   enum KnownNames {
@@ -114,8 +114,8 @@ extension Filesystem {
     return facts.areThose(of: known) || known.sizeBytes == 0 && (facts.sizeBytes == 0 || known.path == path)
   }
 
-  /// Under the name of a capture a file that was put there past the mount is another content of that one, unless it is the file of another
-  /// capture that could not be labelled.
+  /// A file that was put past the mount under the name of a capture is another content of that capture. It is not where it is the
+  /// file of another capture that could not be labelled.
   private func knownInPlace(
     at path: RelativePath, of key: SpoolKey, _ entry: DirectoryEntry, isByNumber: Bool
   ) throws(SystemError) -> KnownCapture? {

@@ -98,8 +98,8 @@ extension Filesystem {
     state.provenBytes = state.lastKnown.sizeBytes
   }
 
-  /// The disk may get other bytes in the place of those that it has before it gets the mark, which would prove what is neither the
-  /// one content nor the other. What only adds bytes, or cuts them off, is in the journal after the mark.
+  /// The disk may get other bytes in the place of those that it has before it gets the mark. The mark would prove what is neither
+  /// the one content nor the other. What only adds bytes, or cuts them off, is in the journal after the mark.
   private func commitMark(
     _ state: inout CapturedFile.State, before extent: ContentExtent
   ) throws(SystemError) {

@@ -10,9 +10,9 @@ public struct SpoolTrouble: Hashable, Sendable {
   public var message: String
 }
 
-/// The spool's folders are held open, and found by their path by all others: the engine's records and the next start. When
-/// the two part, because a folder was moved or removed, or another filesystem mounted over it, captures still go where the
-/// descriptors lead, where no other program may find them.
+/// The spool's folders are held open, and found by their path by all others: the engine's records and the next start. The
+/// two part when a folder is moved or removed, or another filesystem is mounted over it. Captures still go where the
+/// descriptors lead, and no other program may find them there.
 extension Filesystem {
   /// Looks at the spool's folders each second until ``stopFlushing()``, and says each change; nil when all is well again. For a
   /// thread of its own: a disk that hangs holds it up.

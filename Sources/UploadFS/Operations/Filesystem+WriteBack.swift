@@ -6,11 +6,11 @@ import Synchronization
 /// What becomes of a file that the spool's disk did not take (spec D11).
 ///
 /// The kernel writes pages to the disk some time after write(2) has returned. When the disk refuses them, it keeps them for a while
-/// as if they had been written, lets go of them under memory pressure, and reads zeros in their place from then on. It tells of
-/// the failure once, to each file description that was open by then. So it is asked before anything of a file counts: each
-/// second while the file is written, before and after each chunk that is read, at the last close, and by the flush after that.
-/// Until the disk has taken the pages that are still there, nothing is read of the file. What was read from the disk before the
-/// kernel was asked is no longer what was written, as far as can be told (``DiskReads``).
+/// as if they had been written. Under memory pressure it drops them, and reads zeros in their place from then on. It tells of the
+/// failure once, to each file description that was open by then. So it is asked before anything of a file counts: each second while
+/// the file is written, before and after each chunk that is read, at the last close, and by the flush after that. Until the disk
+/// has taken the pages that are still there, nothing is read of the file. What was read from the disk before the kernel was asked
+/// is no longer what was written, as far as can be told (``DiskReads``).
 extension Filesystem {
   /// Asks whether the disk has refused anything of the file since this was last asked. The file's lock is held.
   func noteWriteBack(of file: CapturedFile, _ state: inout CapturedFile.State) {

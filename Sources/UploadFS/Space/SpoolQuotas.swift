@@ -27,8 +27,8 @@ public enum SpoolQuotas: Hashable, Sendable {
     }
   }
 
-  /// The kernel may be given files of the spool. A write that a quota refuses is told to the writer alone where it passes the daemon,
-  /// and who comes to a file that passes passes as well, writers beside readers included: so none passes unless there is no quota.
+  /// The kernel may be given files of the spool. With passthrough only the writer hears of a write that a quota refuses. A further
+  /// open of such a file is passthrough as well, writers beside readers included: so none passes unless there is no quota.
   public var allowPassthrough: Bool { self == .none }
 
   /// Why nothing passes the daemon; nil where that is allowed.

@@ -1,7 +1,7 @@
 import NIOCore
 
 /// Runs a connection's tasks on its event loop: the bytes that the loop has just decrypted are hashed by the same core,
-/// while they are in its cache, and no thread has to be woken for each piece of a body.
+/// while they are in its cache. No thread has to be woken for each piece of a body.
 final class EventLoopTaskExecutor: TaskExecutor {
   private let eventLoop: any EventLoop
 

@@ -2,8 +2,7 @@ import ReceiverCore
 import NIOCore
 
 /// A request's body in the buffers in which it arrived. Small pieces are copied together: a piece keeps the whole buffer
-/// alive of which it is a part, and a client that sends a few bytes at a time must not cost more memory than it was
-/// granted.
+/// alive of which it is a part. A client that sends a few bytes at a time must not cost more memory than it was granted.
 struct ReceivedBody: BodyBytes {
   private static let copiedBelow = 16 << 10
   private static let joinedBytes = 256 << 10
