@@ -188,7 +188,7 @@ public struct HeldResponse: Hashable, Sendable, Codable {
   public var expiresAtSeconds: Int64
   /// The receipt of a committed session.
   public var receipt: ReceiptBody?
-  /// As in ``SessionResponse/encodings``: a session that is gone on with was opened by an earlier run.
+  /// As in ``SessionResponse/encodings``: a continued session was opened by an earlier run.
   public var encodings: [String]?
   /// True when everything that is listed is on the server's disk; only with `?durable=1`.
   public var isDurable: Bool?

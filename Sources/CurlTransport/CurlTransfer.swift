@@ -97,7 +97,7 @@ final class CurlTransfer {
   /// There is more to be sent.
   func resume() { handle.resume() }
 
-  /// The error for a transfer that was ended by our side.
+  /// The error for a transfer that was ended by this side.
   func error(_ kind: TransportError.Kind, _ reason: String) -> TransportError {
     TransportError(kind, "the request to \(target.host) was ended: \(reason)")
   }

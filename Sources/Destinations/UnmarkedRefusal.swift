@@ -15,7 +15,7 @@ extension StepFailure {
 }
 
 extension HTTPResponse {
-  /// The status alone does not tell who has said it, nor for which reason.
+  /// The status alone does not tell which server or proxy has said it, nor for which reason.
   var isExplainedByItsMarkAlone: Bool {
     switch status {
     // About the credentials, a conflict, a condition, the length of a request, or when to come again.

@@ -1,7 +1,7 @@
 import CurlTransport
 import UploadEngine
 
-/// What a server shows of its TLS, to those who check it and to those who do not.
+/// What a server shows of its TLS, to clients that verify it and to probes that do not.
 struct SecurityLook: Sendable {
   /// As uploads connect, but believing everything.
   var current: ServerLook

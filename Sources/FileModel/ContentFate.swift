@@ -52,7 +52,7 @@ package struct ContentFate: Beginning, Hashable, Sendable {
   /// A process that had it open for writing was killed.
   package mutating func writerKilled(signal: Int32) { death = .writerKilled(signal: signal) }
 
-  /// Another program has changed it in the spool, past its writers: the next one who changes it and finishes is the one to know.
+  /// Another program has changed it in the spool, past its writers: the next writer that changes it and finishes is the one to know.
   package mutating func changedByHand() { death = .changedInSpool }
 
   /// A write of these bytes failed.

@@ -15,7 +15,7 @@ public protocol FileContents: Sendable {
   /// The file as it is now; nil when it no longer exists.
   func snapshot(of id: FileID) -> FileSnapshot?
 
-  /// How long the file is now, for those who have to be answered soon; nil where that cannot be said soon.
+  /// How long the file is now, for requests that have to be answered soon; nil where that cannot be said soon.
   func sizeBytesSoon(of id: FileID) -> UInt64?
 
   /// What has happened to the chunks of a file that is open for writing since this was last asked; from the first time on

@@ -186,7 +186,7 @@ public struct FileRules: Hashable, Sendable {
   /// Whether any writer is told that its file has outgrown what its destinations take.
   public var haveRefusals: Bool { rules.contains { $0.tooLarge == .refuse } }
 
-  /// Whether a file of this name concerns who asks, be it that it is not to be uploaded.
+  /// Whether a file of this name concerns the asking destination, be it that it is not to be uploaded.
   public func isForAsker(_ path: RelativePath) -> Bool {
     guard let asker else { return true }
     var settings = defaults

@@ -21,7 +21,7 @@ public struct VirtualEntry: Hashable, Sendable {
   }
 }
 
-/// What something of the virtual tree is about: who may reach that may see it.
+/// What something of the virtual tree is about: a user who may reach that may see it.
 public enum VirtualSubject: Hashable, Sendable {
   /// A captured file. `last` is who could reach it when it was last there.
   case file(FileID, last: FileOwnership?)
@@ -65,7 +65,7 @@ public protocol VirtualTree: Sendable {
   func contents(of path: RelativePath) -> [UInt8]?
   /// A number that differs whenever ``contents(of:)`` may differ; for poll(2).
   func version(of path: RelativePath) -> UInt64
-  /// Words can be written to the document at the path, by those who can write what it is about.
+  /// Commands can be written to the document at the path, by users who can write what it is about.
   func isWritable(_ path: RelativePath) -> Bool
   /// Takes what one call writes to a document. What it asks for is durable on return.
   func write(_ bytes: [UInt8], to path: RelativePath) throws(VirtualWriteRefusal)

@@ -3,7 +3,7 @@ import Glibc
 import Logging
 
 /// What the program says while it works: its log, how far it is, and what a service manager is told. All of it is left for one
-/// thread, so nothing that works waits for who reads it.
+/// thread, so nothing that works waits for its reader.
 public enum Output {
   /// Started with the first text: signals are blocked before.
   private static let thread = OutputThread([

@@ -154,7 +154,7 @@ private final class OutputDesk: Sendable {
         clock_nanosleep(CLOCK_MONOTONIC, 0, &gathering, nil)
         bell.wait()
       } else {
-        // Not every place can be waited for with poll(2), and who reads on after minutes may wait a fifth of a second.
+        // Not every place can be waited for with poll(2), and a reader that reads on after minutes may wait a fifth of a second.
         pause = min(max(20_000_000, 2 * pause), 200_000_000)
         bell.wait(untilNanoseconds: Self.now + pause)
       }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// One of the descriptors that a program is started with, written to without waiting for who reads it.
+/// One of the descriptors that a program is started with, written to without waiting for its reader.
 ///
 /// Others hold the same open file (the shell, the programs beside this one in a pipe), so it does not become one that does not
 /// block: what can be opened anew is, and a socket is told with each message.

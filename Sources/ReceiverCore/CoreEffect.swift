@@ -69,7 +69,7 @@ public struct SessionListing: Sendable {
   public var age: Milliseconds = 0
   /// Its client may have given up its own copy.
   public var isReliedUpon = false
-  /// Why it cannot be gone on with.
+  /// Why it cannot be continued.
   public var trouble: String?
 }
 

@@ -197,7 +197,7 @@ public struct WholeFileHead: Hashable, Sendable {
   }
 
   /// What two requests with one key must agree in: a digest, so that the journal can hold it. What becomes of a file that has the
-  /// name counts only for an older client (``CommitFacts/isSame(as:)``); the request that such a client has left is gone on with.
+  /// name counts only for an older client (``CommitFacts/isSame(as:)``); the request that such a client has left is continued.
   var fingerprint: Digest32? {
     let ifExists = ownership == nil ? ifExists : .replace
     let text = [

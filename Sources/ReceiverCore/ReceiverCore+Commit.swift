@@ -46,7 +46,7 @@ extension ReceiverCore {
     evaluateCommit(id)
   }
 
-  /// The store goes on with a publication that the disk has interrupted after the rename. A client whose file has changed
+  /// The store continues a publication that the disk has interrupted after the rename. A client whose file has changed
   /// meanwhile sets it going as well: it learns only from its end that the session is over.
   mutating func publishOn(
     _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: ReceiptFacts, since request: RequestID,

@@ -149,7 +149,7 @@ extension ReceiverCore {
   }
 }
 
-/// The names of sessions that ended by themselves, so that their clients are told apart from those who guess: a bounded
+/// The names of sessions that ended by themselves, so that their clients are told apart from clients that guess: a bounded
 /// number, the oldest goes first.
 struct ExpiredSessions: Sendable {
   private var owners: LookupTable<SessionID, CredentialID> = [:]

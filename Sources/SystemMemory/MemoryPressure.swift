@@ -75,7 +75,7 @@ package struct MemoryPressure: Sendable {
       for directory in directories(from: fields[2], in: mount) {
         groups.append(
           isUnified
-            // At memory.high nothing is killed, but those who go on are slowed down until others have given memory back.
+            // At memory.high nothing is killed, but threads that go on are slowed down until others have given memory back.
             ? Group(
               directory: directory, limits: ["memory.max", "memory.high"], usage: "memory.current",
               reclaimable: "inactive_file")

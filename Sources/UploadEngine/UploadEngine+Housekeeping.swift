@@ -16,7 +16,7 @@ extension UploadEngine {
   }
 
   func sweepSessions() {
-    // Before that it is not known which of them are gone on with.
+    // Before that it is not known which of them are resumed.
     guard state.withLock({ $0.early == nil && $0.schedule.spool.isScanned && !$0.isStopped }) else { return }
     let now = configuration.clock.now()
     sweep.tick(

@@ -26,7 +26,7 @@ public struct UploadTiming: Hashable, Sendable {
   public var globalWatchdog = UploadConstants.watchdogGlobal
   /// Chunks read ahead of the network.
   public var prefetch = UploadConstants.prefetchDepth
-  /// Upload sessions that are older are not gone on with.
+  /// Upload sessions that are older are not resumed.
   public var sessionAge = UploadConstants.sessionMaxAge
   /// The oldest version of TLS to a proxy. What goes to the server has TLS 1.3 of its own inside of it.
   public var proxyTLS = TLSVersion.tls13

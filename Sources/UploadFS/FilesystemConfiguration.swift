@@ -6,7 +6,7 @@ public struct FilesystemConfiguration: Sendable {
   public var mountPoint: String
   /// The directory that holds `captures/`, in which every capture lies as a plain file under its own name.
   public var spoolDirectory: String
-  /// Lets users other than the one who mounts use the mount. Permission bits are checked by the kernel either way.
+  /// Lets users other than the mount's owner use it (allow_other). Permission bits are checked by the kernel either way.
   public var allowOther = false
   /// Bytes that stay free on the spool's filesystem.
   public var reserveBytes: UInt64 = 0

@@ -2,7 +2,7 @@ import Destinations
 import Glibc
 import MountConfiguration
 
-/// Files that hold secrets: only the one who runs uploadfs may read them.
+/// Files that hold secrets: only the user who runs uploadfs may read them.
 enum SecretFile {
   /// The whole file. Whether others could have read it is checked on the open file, so that it cannot be exchanged.
   static func read(_ path: String, what: String, bytesMax: Int = 64 << 10) throws(ToolFailure) -> [UInt8] {

@@ -80,7 +80,7 @@ struct StatusCommand: ParsableCommand {
 }
 
 extension FileReading {
-  /// What was removed before it was delivered is nothing that one could go on with.
+  /// What was removed before it was delivered cannot be resumed.
   var shownState: String { state == "cancelled" && !local ? "removed" : state }
 
   /// How much of the file is sent. A file without bytes is done when it is complete.

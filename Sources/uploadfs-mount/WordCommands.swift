@@ -191,7 +191,7 @@ extension FileWord {
 }
 
 extension FileReading {
-  /// What a file is, for the one whose word was refused.
+  /// What a file is, for the user whose command was refused.
   fileprivate func state(at name: DestinationName?) -> String {
     let there = name.flatMap { name in destinations?.first { $0.name == name.text } }
     if let name, destinations != nil, there == nil { return "it does not go to \(name)" }

@@ -264,7 +264,7 @@ extension ChunkProtocolDestination {
 
   private func unexpected(_ what: String) -> StepOutcome { .refused(unexpectedAnswer(what)) }
 
-  /// A session may have been begun, and no client can go on with it.
+  /// A session may have been begun, and no client can continue it.
   private func nonsense(_ what: String) -> StepOutcome { .refused(unexpectedAnswer(what).followingSuccess()) }
 
   private func unexpectedAnswer(_ what: String) -> StepFailure {

@@ -19,7 +19,7 @@ public struct FormOptions: Hashable, Sendable {
   public var parallelRequests = UploadConstants.maxParallelChunkUploads
   /// Where a conflict's JSON says the SHA-256 of the content that the server has: names with dots between.
   public var digestField = "checksum_sha256"
-  /// Members of an answer that are not kept, because who reads a status could do something with them.
+  /// Members of an answer that are not kept, because a user who reads a status could do something with them.
   public var omittedMembers = SecretNames.usual
   /// A larger file is read while it is sent.
   public var bufferBytes = UploadConstants.chunkBytesDefault
@@ -30,7 +30,7 @@ public struct FormOptions: Hashable, Sendable {
 
 /// An upload form (spec G4): each file is one POST of multipart/form-data, whose length is stated before the first byte.
 ///
-/// Such a request cannot be gone on with, and doing it twice is not the same as once. What is known of its end is used: while
+/// Such a request cannot be continued, and doing it twice is not the same as once. What is known of its end is used: while
 /// a byte of the body has not been sent, the server cannot have taken it for complete.
 public struct FormDestination: Destination {
   /// What a form can do.

@@ -147,6 +147,6 @@ final class ResumableMemory: Sendable {
   /// The upload that was begun for it.
   func upload(of file: SmallFile) -> String? { state.withLock { $0.files[file]?.upload } }
 
-  /// No later attempt goes on with it. The attempt that is in progress means the same as before.
+  /// No later attempt continues it. The attempt that is in progress means the same as before.
   func leaves(_ file: SmallFile) { state.withLock { $0.files[file]?.upload = nil } }
 }

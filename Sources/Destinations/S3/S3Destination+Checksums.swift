@@ -15,7 +15,7 @@ extension S3Destination {
 
   /// What the answers to an opening mean.
   enum OpeningAnswer {
-    /// The upload is to be gone on with, or was refused for another reason.
+    /// The upload is to be continued, or was refused for another reason.
     case opened(S3Answer)
     /// The server does not take the checksum.
     case refused

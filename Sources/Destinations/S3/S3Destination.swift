@@ -189,7 +189,7 @@ struct S3Upload: Hashable {
     self.init(key: key, uploadID: id, checksum: checksum)
   }
 
-  /// Its name without what only we know of it.
+  /// Its name without what only this client knows of it.
   var listedID: String {
     "\(PercentEncoding.encode(key, keepsSlashes: true))?\(PercentEncoding.encode(uploadID))"
   }

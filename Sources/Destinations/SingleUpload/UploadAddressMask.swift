@@ -1,6 +1,6 @@
 import UploadEngine
 
-/// Takes the addresses of uploads out of what a server says of a failure: who has one may need nothing else to read, change or take away
+/// Takes the addresses of uploads out of what a server says of a failure: a user who has one may need nothing else to read, change or take away
 /// what was uploaded, and messages and the log are read by others.
 struct UploadAddressMask {
   /// What stands in the place of one.

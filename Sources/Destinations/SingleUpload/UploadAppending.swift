@@ -11,7 +11,7 @@ struct UploadAppending {
     case tookAll
     /// Nothing of its end: it is to be asked. What that means where it was asked.
     case unsaid(StepFailure)
-    /// It ends elsewhere than where the bytes were to go; the failure says it for those who cannot ask.
+    /// It ends elsewhere than where the bytes were to go; the failure says it for steps that cannot ask.
     case conflict(StepFailure)
     /// It is not there any more, or takes nothing more.
     case gone

@@ -4,7 +4,7 @@ import UploadEngine
 
 /// What one run knows to be behind the acknowledged bytes of uploads that are appended to.
 ///
-/// An upload that ends in the middle of a chunk can only be continued by who knows what was begun there: after a change of
+/// An upload that ends in the middle of a chunk can only be continued where it is known what was begun there: after a change of
 /// the file, or by another run, it could be the beginning of other bytes.
 final class UploadMemory: Sendable {
   /// What may be behind an offset of an upload that is acknowledged.

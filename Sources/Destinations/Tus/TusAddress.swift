@@ -59,7 +59,7 @@ public struct TusAddress: Hashable, Sendable {
     return other.isEncrypted || !endpoint.isEncrypted && HostName.isLoopback(other.host) ? other.text + tail : nil
   }
 
-  /// The address of an upload, and whether our credentials are for it: another host's are its own business, most often a part
+  /// The address of an upload, and whether this destination's credentials are for it: another host's are its own business, most often a part
   /// of the address.
   func url(of upload: String) -> (url: String, isOurs: Bool) {
     upload.hasPrefix("/") ? (origin + upload, true) : (upload, false)

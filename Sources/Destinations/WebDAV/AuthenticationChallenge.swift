@@ -1,6 +1,6 @@
 import UploadEngine
 
-/// What a server wants to see of who asks (RFC 9110, 11.6.1): a scheme and its parameters.
+/// What a server wants to see of a client (RFC 9110, 11.6.1): a scheme and its parameters.
 struct AuthenticationChallenge: Hashable {
   /// In lower case.
   var scheme: String

@@ -18,7 +18,7 @@ public struct WebDAVOptions: Hashable, Sendable {
 
 /// A WebDAV server (spec G7): each file is one PUT under a temporary name in its folder, and a MOVE to its own.
 ///
-/// RFC 4918 has no way to go on with a PUT that broke off, so that is sent again. What was sent whole and was not published is not.
+/// RFC 4918 cannot continue a PUT that broke off, so that is sent again. What was sent whole and was not published is not.
 public struct WebDAVDestination: Destination {
   /// What a WebDAV server can do.
   public let abilities: DestinationAbilities

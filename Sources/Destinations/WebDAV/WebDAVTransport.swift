@@ -184,7 +184,7 @@ final class WebDAVTransport: HTTPTransport {
     guard [.put, .proppatch, .move].contains(request.request.method), WebDAVTemporaryName.isOf(url) else {
       return request
     }
-    // It is gone on with after all, as where a watchdog broke it off.
+    // It is continued after all, as where a watchdog broke it off.
     state.withLock { _ = $0.discarded.remove(url) }
     var heard = request
     let credential = request.request.headers.filter { $0.name == "Authorization" }

@@ -58,7 +58,7 @@ final class HybridIOEngine: Sendable {
       } catch {
         // It is asked again below, through another description.
       }
-      // Replaced or changed behind our back: opened again, and the caller finds out what it is now.
+      // Replaced or changed by another program: opened again, and the caller finds out what it is now.
       end(file, isLastChunk: true)
     }
     let file = try CaptureReading(

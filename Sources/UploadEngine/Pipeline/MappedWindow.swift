@@ -10,7 +10,7 @@ final class MappedWindow: @unchecked Sendable {
   let range: Range<UInt64>
   private let start: UnsafeMutableRawPointer
 
-  /// Maps a piece that starts at a multiple of the page size; nil when the system does not let us.
+  /// Maps a piece that starts at a multiple of the page size; nil when the system refuses.
   init?(descriptor: Int32, range: Range<UInt64>) {
     guard let byteCount = Int(exactly: range.upperBound - range.lowerBound), byteCount > 0,
       let offset = off_t(exactly: range.lowerBound), uploadfs_contain_sigbus() == 0,

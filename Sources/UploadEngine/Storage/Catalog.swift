@@ -88,7 +88,7 @@ public final class Catalog: Sendable {
   /// start or later; nil when all is well.
   public var openedDamaged: String? { state.withLock { $0.damage } }
 
-  /// The same, to one who asks, once for each time that it was found. Waits for no disk.
+  /// The same, on demand, once for each time that it was found. Waits for no disk.
   func takeDamage() -> String? { unsaidDamage.withLock { $0.take() } }
 
   /// Every entry, in no order. Others may use the catalog meanwhile: it is read page by page.

@@ -101,7 +101,7 @@ public final class StateDirectory: Sendable {
   }
 
   private static func lock(_ path: String, spool: String) throws(StorageError) -> Int32 {
-    // Close-on-exec: a helper that we start (fusermount3, a hook) must not hold the spool after our end.
+    // Close-on-exec: a helper that the daemon starts (fusermount3, a hook) must not hold the spool after its end.
     let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else {
       let code = errno

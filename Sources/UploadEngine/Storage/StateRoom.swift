@@ -119,7 +119,7 @@ public final class StateRoom: Sendable {
   private func flush() {
     let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { return }
-    // What cannot be written back is told to those who wrote it.
+    // What cannot be written back is told to its writers.
     _ = uploadfs_syncfs(descriptor)
     close(descriptor)
   }

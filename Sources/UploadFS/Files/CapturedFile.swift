@@ -70,7 +70,7 @@ final class CapturedFile: Sendable {
     var lack: KnownLack?
     /// Counts changes of its names.
     var nameChanges: UInt64 = 0
-    /// Where its chunks stand, for those who follow them; until it is settled.
+    /// Where its chunks stand, for their subscribers; until it is settled.
     var chunks = FollowedChunks()
     /// Made with O_TMPFILE and not linked yet: the sink does not know of it.
     var isNameless = false
@@ -208,7 +208,7 @@ extension CapturedFile.State {
   }
 
   /// What the next run has to know as long as it is being written. What is missing, or in memory alone, its writer's death does not
-  /// explain, and a later writer who goes on does not make it good.
+  /// explain, and a later writer that goes on does not make it good.
   func markWhileWriting(in instance: SpoolInstance) -> SpoolMark {
     if let lack = fate.lack { return .interrupted(lack) }
     return refusal == nil ? .writing(in: instance) : .interrupted(.notOnDisk)

@@ -46,7 +46,7 @@ final class SharedCopies<Place: Hashable & Sendable, Content: Equatable & Sendab
   /// What they take together.
   var costBytes: Int { state.withLock { $0.costBytes } }
 
-  /// Keeps a content for one who shows it.
+  /// Keeps a content for one that shows it.
   func add(_ content: Content, of place: Place) -> ID {
     // With what is needed to keep it.
     let costBytes = bytes(place, content) + 1024

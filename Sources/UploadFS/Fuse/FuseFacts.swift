@@ -1,7 +1,7 @@
 import CFuse
 import Glibc
 
-/// What this machine has of FUSE, for those who ask before they mount.
+/// What this machine has of FUSE, for checks before a mount.
 public struct FuseFacts: Hashable, Sendable {
   /// Whether `/dev/fuse` can be opened.
   public enum Device: Hashable, Sendable {

@@ -151,7 +151,7 @@ struct MountPoint: Hashable, Sendable {
     return uploadfs_run("fusermount3", "-u", path, nil) == 0
   }
 
-  /// Takes the mount away from the tree; those who use its files go on until they close them.
+  /// Takes the mount away from the tree; processes that use its files go on until they close them.
   @discardableResult
   func detach() -> Bool {
     if geteuid() == 0, uploadfs_umount2(path, Int32(MNT_DETACH)) == 0 { return true }

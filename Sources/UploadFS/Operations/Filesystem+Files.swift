@@ -116,7 +116,7 @@ extension Filesystem {
       changesUnseen: choice.writesUnseen)
   }
 
-  /// Opens the spool's file for both directions if it lets us, so that every later handle can share the descriptor.
+  /// Opens the spool's file for both directions if it can, so that every later handle can share the descriptor.
   private func openSpoolFile(
     _ file: CapturedFile, _ state: inout CapturedFile.State, writes: Bool
   ) throws(SystemError) -> FileDescriptor {

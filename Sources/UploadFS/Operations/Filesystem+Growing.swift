@@ -44,7 +44,7 @@ extension Filesystem {
       try check(fdatasync(descriptor.number))
       file.state.withLock { $0.grownEpoch = epoch }
     } catch {
-      // The kernel tells those who have it open as well, who are asked each second.
+      // The kernel tells the descriptors that have it open as well, which are asked each second.
     }
   }
 }

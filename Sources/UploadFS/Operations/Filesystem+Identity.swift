@@ -312,7 +312,7 @@ extension Filesystem {
     let captures = configuration.knownCaptures
     if let known = captures.doubtful[path] {
       guard var doubt = known.doubt else { return (doubt(of: known, facts), known.pointer) }
-      // Of what its writer has not ended the disk may have lost bytes anywhere, which no writer makes good who goes on at its end.
+      // Of what its writer has not ended the disk may have lost bytes anywhere, which no writer makes good that goes on at its end.
       if !doubt.isLack, !isRecordedHere(known) { doubt = .unproven }
       // Nothing but its name says that it is this one, which the upload has parts of: another file may have taken that just before.
       return (known.pointer == nil ? doubt : .unproven, known.pointer)

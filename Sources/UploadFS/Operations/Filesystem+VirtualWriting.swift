@@ -2,7 +2,7 @@ import FileModel
 import Glibc
 import Synchronization
 
-/// Words that are written to the status of a captured file. The kernel sees to it that only those write who can write the file.
+/// Commands that are written to the status of a captured file. The kernel lets only users write them who can write the file.
 extension Filesystem {
   /// No order is longer.
   private static let orderBytesMax = 4096

@@ -31,7 +31,7 @@ extension Filesystem {
     if state.refusal == nil { state.refusal = DiskRefusal(error) }
     state.refusal?.error = error
     state.refusals += 1
-    // What the kernel reads for those who pass the daemon is not seen.
+    // What the kernel reads for passthrough handles is not seen.
     if state.caching.passingHandles > 0 { file.diskReads.withLock { $0.mayHaveReadAll() } }
     markLack(of: file, &state)
     flushes.add(file)

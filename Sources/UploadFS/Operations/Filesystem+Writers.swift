@@ -226,7 +226,7 @@ extension Filesystem {
     }
   }
 
-  /// The kernel says it once, to the first that asks. What is being written is in its writers' hands, who may make it good. What is
+  /// The kernel says it once, to the first that asks. What is being written may still be made good by its writers. What is
   /// settled is given to the disk again, and nothing of it counts until that has taken it.
   private func noteFailedSync(of file: CapturedFile, _ error: SystemError) {
     announce(file) { state in

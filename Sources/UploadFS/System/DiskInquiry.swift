@@ -2,8 +2,8 @@ import CLinux
 import Glibc
 import Threads
 
-/// Asks the spool's disk for those who have to answer whatever becomes of it: what is said of captures is wanted most while a disk
-/// hangs. One thread asks, one question after the other; who gets no answer for a moment goes on with what was known before, and as
+/// Asks the spool's disk for threads that have to answer whatever becomes of it: what is said of captures is wanted most while a disk
+/// hangs. One thread asks, one question after the other; a thread without an answer for a moment uses what was known before, and as
 /// long as that question has no answer so does every caller at once.
 final class DiskInquiry: Sendable {
   private let queue = Queue()

@@ -14,7 +14,7 @@ final class KeptDescriptors: Sendable {
   }
 
   /// Opens the file once more, for reading alone, so that it does not count as one with a writer. What was not told of
-  /// its failures so far is told to who opens it next. Nil where there are too many, or the system opens no more: then the disk is
+  /// its failures so far is told to the next opener. Nil where there are too many, or the system opens no more: then the disk is
   /// to have everything before the last one is closed.
   func keep(_ descriptor: FileDescriptor) -> KeptDescriptor? {
     guard mayKeepOne() else { return nil }

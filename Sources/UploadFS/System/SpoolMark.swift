@@ -4,8 +4,8 @@ import FileModel
 /// long it was when its writers had finished, or why its content is not whole.
 enum SpoolMark: Hashable, Sendable {
   case none
-  /// It was being written in this instance of the spool. Found in another one, bytes may be missing anywhere, which no writer makes
-  /// good who goes on at its end.
+  /// It was being written in this instance of the spool. Found in another one, bytes may be missing anywhere. No writer makes
+  /// that good that goes on at its end.
   case writing(in: SpoolInstance)
   /// Finished with this size, and not known to be on the disk. Found in another instance of the spool it proves nothing: what a
   /// power cut took of the content may read as zeros, with the size that it had.
@@ -25,7 +25,7 @@ enum SpoolMark: Hashable, Sendable {
     switch self {
     case .none: nil
     case .writing(let known): known.name == nil || instance.isThat(of: known) ? .mountDied : .notOnDisk
-    // Within one instance nothing can be lost: who finds it shorter finds what another program has done. Nor can anything be lost of
+    // Within one instance nothing can be lost: where it is shorter, another program has cut it. Nor can anything be lost of
     // what is empty.
     case .closed(let closedBytes, let known):
       instance.isThat(of: known) || (closedBytes == 0 && sizeBytes == 0) ? nil : .notOnDisk
@@ -76,8 +76,8 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
-  /// The disk is known to have the bytes that the mark speaks of: it proves them, or lets a writer make them whole who goes on at
-  /// their end.
+  /// The disk is known to have the bytes that the mark speaks of: it proves them, or lets a writer that goes on at their end make
+  /// them whole.
   var isProof: Bool {
     switch self {
     case .none: true

@@ -78,7 +78,7 @@ final class ByteBudget: Sendable {
     }
   }
 
-  /// Gives bytes back to those who wait, or all of the body's.
+  /// Gives bytes back to bodies that wait, or all of the body's.
   func give(_ bytes: Int? = nil, of lease: BodyLease) {
     let answers: Answers = state.withLock { state in
       let before = state.shares.free
@@ -98,7 +98,7 @@ final class ByteBudget: Sendable {
     }
   }
 
-  /// Refuses those who have waited too long, and takes memory back from those who have more than their share.
+  /// Refuses bodies that have waited too long, and takes memory back from owners that have more than their share.
   func tick() {
     let now = clock.now
     let (answers, revoked): (Answers, [BodyLease]) = state.withLock { state in

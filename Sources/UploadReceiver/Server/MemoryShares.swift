@@ -3,7 +3,7 @@ import ReceiverCore
 /// Who has how much of the memory for request bodies, who gets some next, and who gives some back. Pure.
 ///
 /// A body gets the memory that it announces before it is read. That makes memory scarce without a byte sent, so each
-/// credential has a share: who holds least is served first, and where one waits that holds less than its share, bodies of
+/// credential has a share: the one that holds least is served first, and where one waits that holds less than its share, bodies of
 /// the one that holds most are ended. A single credential may have it all. A body that is larger than all of it is held
 /// alone.
 struct MemoryShares {
@@ -30,7 +30,7 @@ struct MemoryShares {
 
   static let waitersMax = 256
   static let waitMax: Milliseconds = 10_000
-  /// Bodies end by themselves all the time; only who has waited for so long takes another's place.
+  /// Bodies end by themselves all the time; only one that has waited for so long takes another's place.
   static let patience: Milliseconds = 1000
 
   private let total: Int
@@ -63,7 +63,7 @@ struct MemoryShares {
     return .waitsInsteadOf(other.id)
   }
 
-  /// Takes bytes of a body back, or all of them; says who has got some.
+  /// Takes bytes of a body back, or all of them; says which have got some.
   mutating func give(_ bytes: Int? = nil, of id: ID) -> [ID] {
     guard let index = holding.firstIndex(where: { $0.id == id }) else { return [] }
     let given = min(bytes ?? .max, holding[index].bytes)

@@ -23,7 +23,7 @@ public struct OperatorListing: Hashable, Sendable, Codable {
   public var idleSeconds: Int64
   /// Its client may have given up its own copy: it never ends by itself.
   public var isReliedUpon: Bool
-  /// Why it cannot be gone on with.
+  /// Why it cannot be continued.
   public var trouble: String?
 
   enum CodingKeys: String, CodingKey {

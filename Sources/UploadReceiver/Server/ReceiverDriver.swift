@@ -229,7 +229,7 @@ final class ReceiverDriver: Sendable {
   /// Files that were published under a number since the start.
   var numberedCount: Int { publications.numbered.count }
 
-  /// Sessions that cannot be gone on with.
+  /// Sessions that cannot be continued.
   var setAsideCount: Int { state.withLock { $0.core.setAsideCount } }
 
   /// The uploads that are not published.

@@ -19,7 +19,7 @@ final class Journal: Sendable {
   private let file: FileDescriptor
   private let beforeSync: @Sendable () throws(StoreFailure) -> Void
   private let state = Mutex(State())
-  /// Held during fdatasync, so that those who wait find their records synced by the one before.
+  /// Held during fdatasync, so that waiting threads find their records synced by the one before.
   private let syncing = Mutex(())
 
   init(

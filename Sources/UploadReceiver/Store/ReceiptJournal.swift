@@ -39,7 +39,7 @@ final class ReceiptJournal: Sendable {
     isGoneOnWith = others.count < numbers.count
   }
 
-  /// A new journal; on a full disk the last one is gone on with: a receiver that cannot start can free nothing either.
+  /// A new journal; on a full disk the last one is continued: a receiver that cannot start can free nothing either.
   private static func begin(
     after last: Int?, in directory: FileDescriptor, _ beforeSync: @escaping BeforeSync
   ) throws(StoreFailure) -> (Int, Journal) {
