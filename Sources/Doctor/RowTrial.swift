@@ -42,7 +42,7 @@ struct RowTrial {
     let sending = ChunkSending(
       session: session, index: 0, digest: content.digest, body: content, place: ChunkPlace(rowBytes: lengthBytes),
       sentBytes: SentByteCounter())
-    let sent = chunkBytes < content.bytes.count ? nil : exchange.run(.sendChunk(sending), at: endpoint).outcome
+    let sent = chunkBytes < content.bytes.count ? nil : exchange.run(.chunk(sending), at: endpoint).outcome
     // Where the server has parts of a file only, the token of the chunk names the one that is to be ended.
     var ended = exchange.run(.abort(session), at: endpoint).outcome
     if case .chunkStoredAs(let token, _, _) = sent, hasRows {

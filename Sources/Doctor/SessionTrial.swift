@@ -169,7 +169,7 @@ private final class ChunkRace: Sendable {
   private func start(_ index: Int) {
     let id = exchange.nextID()
     let counter = SentByteCounter()
-    let step = UploadStep.sendChunk(
+    let step = DestinationStep.chunk(
       ChunkSending(session: session, index: index, digest: content.digest, body: content, sentBytes: counter))
     state.withLock { $0.underWay[id] = counter }
     exchange.transport.start(exchange.destination.request(for: step, at: endpoint), id: id) { [self] result in
@@ -178,7 +178,7 @@ private final class ChunkRace: Sendable {
   }
 
   private func ended(
-    _ id: HTTPRequestID, _ index: Int, _ step: UploadStep, _ result: Result<HTTPResponse, TransportError>
+    _ id: HTTPRequestID, _ index: Int, _ step: DestinationStep, _ result: Result<HTTPResponse, TransportError>
   ) {
     let outcome: StepOutcome =
       switch result {

@@ -45,7 +45,7 @@ final class StepExchange: Sendable {
   func nextID() -> HTTPRequestID { HTTPRequestID(lastID.add(1, ordering: .relaxed).newValue) }
 
   /// Blocks until the step has an outcome.
-  func run(_ step: UploadStep, at endpoint: EndpointID) -> StepAnswer {
+  func run(_ step: DestinationStep, at endpoint: EndpointID) -> StepAnswer {
     let begin = ContinuousClock.now
     var responses: [HTTPResponse] = []
     var request: HTTPRequest? = destination.request(for: step, at: endpoint)

@@ -30,7 +30,7 @@ struct TogetherTrial {
   func tryFiles(like file: TrialFile) -> [Finding] {
     guard let offered = exchange.offers.filesPerRequest, offered > 1 else { return [] }
     let count = min(offered, UploadConstants.bundleFilesWanted)
-    let outcome = exchange.run(.sendBundle((0..<count).map { _ in file.whole }), at: endpoint).outcome
+    let outcome = exchange.run(.bundle((0..<count).map { _ in file.whole }), at: endpoint).outcome
     if case .each(let outcomes) = outcome, outcomes.count == count, outcomes.allSatisfy(\.isPublished) { return [] }
     return [
       Finding(
@@ -62,7 +62,7 @@ struct TogetherTrial {
       ChunkSending(
         session: session, index: index, digest: content.digest, body: content, sentBytes: SentByteCounter())
     }
-    let sent = exchange.run(.sendRun(chunks), at: endpoint).outcome
+    let sent = exchange.run(.run(chunks), at: endpoint).outcome
     _ = exchange.run(.abort(session), at: endpoint)
     guard case .each(let outcomes) = sent, outcomes.count == chunks.count else { return Self.refusal(in: sent) }
     return outcomes.first { !$0.isStored }.map(Self.refusal)

@@ -13,7 +13,7 @@ struct TrialPublisher {
     let abilities = destination.abilities
     guard !abilities.streamsWholeFiles, abilities.wholeFileBytesMax < file.content.bytes.count else {
       return exchange.run(
-        .sendWholeFile(file.whole), at: endpoint
+        .wholeFile(file.whole), at: endpoint
       ).outcome
     }
     return publishInSession(file)
@@ -49,7 +49,7 @@ struct TrialPublisher {
       let sending = ChunkSending(
         session: session, index: chunks.count, digest: content.digest, body: content, sentBytes: SentByteCounter())
       let token: String
-      switch exchange.run(.sendChunk(sending), at: endpoint).outcome {
+      switch exchange.run(.chunk(sending), at: endpoint).outcome {
       case .chunkStored: token = ""
       case .chunkStoredAs(let name, _, _): token = name
       case let other: return other

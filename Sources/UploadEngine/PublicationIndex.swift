@@ -393,14 +393,15 @@ package final class PublicationIndex: Sendable {
 extension PublicationIndex.Sent {
   /// What a step is to publish, from which paths of the spool, one for each file of it, and under which names.
   package static func all(
-    of step: UploadStep, from paths: [RelativePath], keepsNonces: Bool = false, called name: (RelativePath) -> String
+    of step: DestinationStep, from paths: [RelativePath], keepsNonces: Bool = false,
+    called name: (RelativePath) -> String
   ) -> [Self] {
     let sent: [(name: RelativePath, modified: Int64, publication: EarlierPublication?)] =
       switch step {
       case .commit(let commit): [(commit.path, commit.modifiedNanoseconds, EarlierPublication(commit))]
-      case .sendWholeFile(let sending): [Self.sent(sending)]
-      case .sendBundle(let sendings): sendings.map { Self.sent($0) }
-      case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .abort: []
+      case .wholeFile(let sending): [Self.sent(sending)]
+      case .bundle(let sendings): sendings.map { Self.sent($0) }
+      case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .abort: []
       }
     return zip(sent, paths).compactMap { sent, path in
       guard var publication = sent.publication else { return nil }

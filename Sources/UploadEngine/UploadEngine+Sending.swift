@@ -99,7 +99,7 @@ extension UploadEngine {
     transport.start(steps.map { order, step in pending(order, step, traces: traces(of: order.order)) })
   }
 
-  private func takeStep(of order: RequestOrder) -> UploadStep? {
+  private func takeStep(of order: RequestOrder) -> DestinationStep? {
     do throws(StorageError) {
       guard let step = try step(for: order.order) else {
         completed(order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
@@ -118,7 +118,7 @@ extension UploadEngine {
   }
 
   private func pending(
-    _ order: RequestOrder, _ step: UploadStep, traces: [CacheTrace?]
+    _ order: RequestOrder, _ step: DestinationStep, traces: [CacheTrace?]
   ) -> PendingHTTPRequest {
     let id = order.id
     var request = request(for: step, at: order.endpoint)
@@ -141,9 +141,9 @@ extension UploadEngine {
   }
 
   /// Files are compressed together by a lowered thread (spec A5).
-  private func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest {
+  private func request(for step: DestinationStep, at endpoint: EndpointID) -> HTTPRequest {
     let plain = destination.request(for: step, at: endpoint)
-    guard case .sendBundle(let sendings) = step, sendings.allSatisfy(\.sharesFrame),
+    guard case .bundle(let sendings) = step, sendings.allSatisfy(\.sharesFrame),
       let thread = framing.withLock({ $0.take() }) ?? ComputingThread("frames", .behind(configuration.priority))
     else { return plain }
     defer { framing.withLock { $0 = thread } }
@@ -165,7 +165,7 @@ extension UploadEngine {
   }
 
   /// Where a session stays until a client ends it, it is recorded from its beginning to its end.
-  private func noteSession(of step: UploadStep, _ outcome: StepOutcome) {
+  private func noteSession(of step: DestinationStep, _ outcome: StepOutcome) {
     guard destination.abilities.sessionsStay else { return }
     switch (step, outcome) {
     case (.openSession, .sessionOpened(let id, _, _, _, _, _)):
@@ -178,7 +178,7 @@ extension UploadEngine {
 
   /// A request whose step may need others after it; they go by its name, so that the end of the step ends them.
   private func pending(
-    _ request: HTTPRequest, _ order: RequestOrder, _ step: UploadStep, after earlier: [HTTPResponse] = [],
+    _ request: HTTPRequest, _ order: RequestOrder, _ step: DestinationStep, after earlier: [HTTPResponse] = [],
     sentBefore: UInt64 = 0, hasSentBefore: Bool = false,
     whenAnswered: @escaping @Sendable (_ responses: [HTTPResponse], _ hasSentBytes: Bool) -> Void
   ) -> PendingHTTPRequest {
@@ -265,50 +265,38 @@ extension UploadEngine {
     }
   }
 
-  /// Puts the bytes to an order that names them.
-  private func step(for order: SendOrder) throws(StorageError) -> UploadStep? {
-    switch order {
-    case .prewarm: return .prewarm
-    case .openSession(var opening):
-      guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
-      if destination.abilities.bindsNameAtOpening {
-        opening.right = try right(of: opening.fileID, at: opening.path, to: name)
-      }
-      opening.path = name
-      return .openSession(opening)
-    case .querySession(let session): return .querySession(session)
-    case .secureSession(let session): return .secureSession(session)
-    case .commit(var commit):
-      guard let file = commit.fileID, let name = names.name(of: file, at: commit.path) else { return nil }
-      commit.right = try right(of: file, at: commit.path, to: name)
-      commit.path = name
-      return .commit(commit)
-    case .abort(let session): return .abort(session)
-    case .chunk(let session, let index, let digest, let read, let place):
-      guard let chunk = held.withLock({ $0[read] }) else { return nil }
-      var sending = ChunkSending(
-        session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
-        body: chunk.buffer, place: place, sentBytes: SentByteCounter())
-      sending.copied = destination.source(of: sending)
-      return .sendChunk(sending)
-    case .run(let session, let chunks):
-      let sendings = held.withLock { held in
-        chunks.compactMap { chunk in
-          held[chunk.read].map { chunk.sending(in: session, $0.plainBytes, $0.encoding, $0.buffer) }
-        }
-      }
-      return sendings.count == chunks.count ? .sendRun(sendings) : nil
-    case .zeros(let zeros): return .sendZeros(zeros)
-    case .wholeFile(let whole):
-      return try sending(whole).map { .sendWholeFile($0) }
-    case .bundle(let files):
-      var sendings: [WholeFileSending] = []
-      for file in files {
-        guard let sending = try sending(file) else { return nil }
-        sendings.append(sending)
-      }
-      return .sendBundle(sendings)
+  /// Puts the names and the bytes to an order; nil where a file has no name any more, or a buffer no bytes.
+  private func step(for order: SendOrder) throws(StorageError) -> DestinationStep? {
+    try order.mapped(
+      opening: { opening throws(StorageError) in try named(opening) },
+      commit: { commit throws(StorageError) in try named(commit) },
+      chunk: { chunk throws(StorageError) in sending(chunk) },
+      wholeFile: { whole throws(StorageError) in try sending(whole) })
+  }
+
+  private func named(_ opening: SessionOpening) throws(StorageError) -> SessionOpening? {
+    guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
+    var named = opening
+    if destination.abilities.bindsNameAtOpening {
+      named.right = try right(of: opening.fileID, at: opening.path, to: name)
     }
+    named.path = name
+    return named
+  }
+
+  private func named(_ commit: SessionCommit) throws(StorageError) -> SessionCommit? {
+    guard let file = commit.fileID, let name = names.name(of: file, at: commit.path) else { return nil }
+    var named = commit
+    named.right = try right(of: file, at: commit.path, to: name)
+    named.path = name
+    return named
+  }
+
+  private func sending(_ order: SessionChunk) -> ChunkSending? {
+    guard let bytes = held.withLock({ $0[order.chunk.read] }) else { return nil }
+    var sending = order.sending(bytes.plainBytes, bytes.encoding, bytes.buffer)
+    sending.copied = destination.source(of: sending)
+    return sending
   }
 
   /// What a file that lies under a path here may do with its published name.
@@ -349,14 +337,13 @@ extension UploadEngine {
   }
 }
 
-extension ChunkOrder {
+extension SessionChunk {
   /// The chunk with its bytes.
-  package func sending(
-    in session: SessionIdentity, _ plainBytes: Int, _ encoding: ChunkEncoding, _ body: any PinnedBytes
-  ) -> ChunkSending {
+  package func sending(_ plainBytes: Int, _ encoding: ChunkEncoding, _ body: any PinnedBytes) -> ChunkSending {
     ChunkSending(
-      session: session, index: index, digest: digest, plainBytes: plainBytes, encoding: encoding, body: body,
-      sentBytes: SentByteCounter())
+      session: session, index: chunk.index, digest: chunk.digest, plainBytes: plainBytes, encoding: encoding,
+      body: body,
+      place: place, sentBytes: SentByteCounter())
   }
 }
 

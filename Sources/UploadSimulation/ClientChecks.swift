@@ -235,29 +235,13 @@ extension StepOutcome {
 
 extension SendOrder {
   var isBody: Bool {
-    switch self {
-    case .chunk, .run: true
-    case .wholeFile(let file): file.read != nil
-    case .bundle(let files): files.contains { $0.read != nil }
-    default: false
-    }
+    chunks != nil || wholeFiles.contains { $0.read != nil }
   }
 
   fileprivate var isControl: Bool {
     switch self {
     case .openSession, .querySession, .secureSession, .zeros, .commit: true
     default: false
-    }
-  }
-}
-
-extension SendOrder {
-  /// The files that it publishes whole.
-  fileprivate var wholeFiles: [WholeFileOrder] {
-    switch self {
-    case .wholeFile(let file): [file]
-    case .bundle(let files): files
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort: []
     }
   }
 }

@@ -106,7 +106,7 @@ struct CostChecks {
   mutating func sent(_ order: SendOrder) {
     let now = world.time.nanoseconds
     for piece in pieces(of: order) {
-      if case .chunk(let session, _, _, _, _) = order { carried[session.nonce, default: []].append(piece) }
+      if case .chunk(let one) = order { carried[one.session.nonce, default: []].append(piece) }
       let known = tries[piece] ?? (0, now)
       tries[piece] = (known.count + 1, known.since)
       let allowed = Self.triesMax(in: now - known.since)
@@ -138,11 +138,11 @@ struct CostChecks {
     case .openSession(let opening):
       know(nonce: opening.nonce, of: opening.fileID)
       return [.opening(of: opening.fileID, revision: opening.revision)]
-    case .chunk(let session, _, _, _, _), .run(let session, _):
-      guard let file = files[session.nonce] else { return [] }
-      return (order.chunks?.chunks ?? []).map { .chunk(of: file, index: $0.index, digest: $0.digest) }
-    case .wholeFile(let whole): return [.whole(of: whole.file, epoch: whole.epoch, digest: whole.digest)]
-    case .bundle(let files): return files.map { .whole(of: $0.file, epoch: $0.epoch, digest: $0.digest) }
+    case .chunk, .run:
+      guard let (session, chunks) = order.chunks, let file = files[session.nonce] else { return [] }
+      return chunks.map { .chunk(of: file, index: $0.index, digest: $0.digest) }
+    case .wholeFile, .bundle:
+      return order.wholeFiles.map { .whole(of: $0.file, epoch: $0.epoch, digest: $0.digest) }
     case .commit(let commit):
       guard let file = files[commit.session.nonce] else { return [] }
       return [.commit(of: file, root: commit.merkleRoot)]

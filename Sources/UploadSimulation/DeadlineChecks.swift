@@ -173,13 +173,12 @@ struct DeadlineChecks {
 
   private func places(of order: SendOrder) -> [Place] {
     switch order {
-    case .chunk(let session, _, _, _, _), .run(let session, _):
-      files[session.nonce].map { file in
-        (order.chunks?.chunks ?? []).map { Place(file: file, index: $0.index) }
+    case .chunk, .run:
+      order.chunks.flatMap { session, chunks in
+        files[session.nonce].map { file in chunks.map { Place(file: file, index: $0.index) } }
       } ?? []
     case .querySession(let session): files[session.nonce].map { [Place(file: $0, index: nil)] } ?? []
-    case .wholeFile(let file): [Place(file: file.file, index: nil)]
-    case .bundle(let files): files.map { Place(file: $0.file, index: nil) }
+    case .wholeFile, .bundle: order.wholeFiles.map { Place(file: $0.file, index: nil) }
     case .prewarm, .openSession, .secureSession, .zeros, .commit, .abort: []
     }
   }

@@ -215,8 +215,7 @@ extension SimulatedClient {
   private func carried(by order: SendOrder) -> [CarriedBytes?] {
     switch order {
     case .chunk, .run: (order.chunks?.chunks ?? []).map { carried($0.read, as: nil) }
-    case .wholeFile(let whole): [carried(whole.read, as: whole)]
-    case .bundle(let files): files.map { carried($0.read, as: $0) }
+    case .wholeFile, .bundle: order.wholeFiles.map { carried($0.read, as: $0) }
     case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: []
     }
   }
@@ -229,7 +228,7 @@ extension SimulatedClient {
       publication: whole.map { CarriedBytes.Publication(path: $0.path, digest: $0.digest.sha256) })
   }
 
-  private func start(_ order: RequestOrder, _ step: UploadStep) {
+  private func start(_ order: RequestOrder, _ step: DestinationStep) {
     world.trace(order.brief)
     if !step.encodings.isEmpty { checks.compressed(order.id, step.encodings) }
     let plain = destination.request(for: step, at: order.endpoint)
@@ -241,7 +240,7 @@ extension SimulatedClient {
 
   /// As `UploadEngine` does: some steps take several requests.
   private func start(
-    _ order: RequestOrder, _ step: UploadStep, _ request: HTTPRequest, after earlier: [HTTPResponse] = []
+    _ order: RequestOrder, _ step: DestinationStep, _ request: HTTPRequest, after earlier: [HTTPResponse] = []
   ) {
     let isAdmitted = admits(.send)
     guard isUp else { return }
@@ -341,51 +340,37 @@ extension SimulatedClient {
     checkCatalog([entry])
   }
 
-  private func step(for order: SendOrder) -> UploadStep? {
+  private func step(for order: SendOrder) -> DestinationStep? {
     if world.bug == .chooseAgain, order.chunks?.chunks.contains(where: { $0.index == 0 }) == true { return nil }
-    switch order {
-    case .prewarm: return .prewarm
-    case .openSession(var opening):
-      guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
-      firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
-      if destination.abilities.bindsNameAtOpening {
-        opening.right = right(of: opening.fileID, at: opening.path, to: name)
-      }
-      opening.path = name
-      return .openSession(opening)
-    case .querySession(let session): return .querySession(session)
-    case .secureSession(let session):
-      return world.bug == .releaseUnsecured ? .querySession(session) : .secureSession(session)
-    case .commit(var commit):
-      if world.bug == .wrongChain { commit.chainTip.reverse() }
-      if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }
-      if let file = commit.fileID {
-        guard let name = names.name(of: file, at: commit.path) else { return nil }
-        commit.right = right(of: file, at: commit.path, to: name)
-        commit.path = name
-      }
-      return .commit(commit)
-    case .abort(let session): return .abort(session)
-    case .chunk(let session, let index, let digest, let read, let place):
-      guard let buffer = buffers[read] else { return nil }
-      var sending = ChunkSending(
-        session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
-        encoding: buffer.encoding, body: buffer, place: place, sentBytes: SentByteCounter())
-      sending.copied = destination.source(of: sending)
-      return .sendChunk(sending)
-    case .run(let session, let chunks):
-      let sendings = chunks.compactMap { chunk in
-        buffers[chunk.read].map {
-          chunk.sending(in: session, $0.plainBytes, $0.encoding, $0)
-        }
-      }
-      return sendings.count == chunks.count ? .sendRun(sendings) : nil
-    case .zeros(let zeros): return .sendZeros(zeros)
-    case .wholeFile(let whole): return sending(whole).map { .sendWholeFile($0) }
-    case .bundle(let files):
-      let sendings = files.compactMap { sending($0) }
-      return sendings.count == files.count ? .sendBundle(sendings) : nil
-    }
+    if world.bug == .releaseUnsecured, case .secureSession(let session) = order { return .querySession(session) }
+    return order.mapped(opening: named, commit: named, chunk: sending, wholeFile: sending)
+  }
+
+  private func named(_ opening: SessionOpening) -> SessionOpening? {
+    guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
+    firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
+    var named = opening
+    if destination.abilities.bindsNameAtOpening { named.right = right(of: opening.fileID, at: opening.path, to: name) }
+    named.path = name
+    return named
+  }
+
+  private func named(_ commit: SessionCommit) -> SessionCommit? {
+    var named = commit
+    if world.bug == .wrongChain { named.chainTip.reverse() }
+    if world.bug == .publishUnderOldName { named.path = firstPaths[commit.session.nonce] ?? commit.path }
+    guard let file = named.fileID else { return named }
+    guard let name = names.name(of: file, at: named.path) else { return nil }
+    named.right = right(of: file, at: named.path, to: name)
+    named.path = name
+    return named
+  }
+
+  private func sending(_ order: SessionChunk) -> ChunkSending? {
+    guard let buffer = buffers[order.chunk.read] else { return nil }
+    var sending = order.sending(buffer.plainBytes, buffer.encoding, buffer)
+    sending.copied = destination.source(of: sending)
+    return sending
   }
 
   private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
@@ -449,15 +434,15 @@ extension StepOutcome {
   }
 }
 
-extension UploadStep {
+extension DestinationStep {
   /// What a receiver has to decode, but for a frame around all of it.
   fileprivate var encodings: LookupSet<OfferedEncoding> {
     let encodings =
       switch self {
-      case .sendChunk(let sending): [sending.encoding]
-      case .sendWholeFile(let sending): [sending.encoding]
-      case .sendBundle(let sendings): sendings.map(\.encoding)
-      case .sendRun(let sendings): sendings.map(\.encoding)
+      case .chunk(let sending): [sending.encoding]
+      case .wholeFile(let sending): [sending.encoding]
+      case .bundle(let sendings): sendings.map(\.encoding)
+      case .run(let sendings): sendings.map(\.encoding)
       default: [ChunkEncoding]()
       }
     return LookupSet(encodings.compactMap(\.offered))
@@ -465,7 +450,7 @@ extension UploadStep {
 
   /// As `UploadEngine` has it.
   fileprivate func sharesFrame(_ bug: PlantedBug?) -> Bool {
-    guard case .sendBundle(let sendings) = self else { return false }
+    guard case .bundle(let sendings) = self else { return false }
     return bug == .frameUnasked || sendings.allSatisfy(\.sharesFrame)
   }
 }

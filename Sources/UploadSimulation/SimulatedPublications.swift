@@ -87,7 +87,7 @@ final class SimulatedPublications {
   }
 
   /// A request is about to go out.
-  func begin(_ request: HTTPRequestID, _ step: UploadStep, from paths: [RelativePath]) {
+  func begin(_ request: HTTPRequestID, _ step: DestinationStep, from paths: [RelativePath]) {
     let destination = destination()
     let publications = PublicationIndex.Sent.all(
       of: step, from: paths, keepsNonces: destination.abilities.comparesObjects

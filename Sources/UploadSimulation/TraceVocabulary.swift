@@ -95,10 +95,10 @@ extension SendOrder {
       "open session for \(opening.fileID) \(opening.path.displayText) revision \(opening.revision)"
     case .querySession(let session): "query \(session.id.prefix(6))"
     case .secureSession(let session): "secure \(session.id.prefix(6))"
-    case .chunk(let session, let index, let digest, _, _):
-      "chunk \(index) of \(session.id.prefix(6)) \(digest.brief)"
-    case .run(let session, let chunks):
-      "run of \(session.id.prefix(6)): \(list: chunks.lazy.map(\.brief))"
+    case .chunk(let one):
+      "chunk \(one.chunk.index) of \(one.session.id.prefix(6)) \(one.chunk.digest.brief)"
+    case .run(let several):
+      "run of \((several.first?.session.id ?? "").prefix(6)): \(list: several.lazy.map(\.chunk.brief))"
     case .zeros(let zeros):
       "zeros of \(zeros.session.id.prefix(6)): \(list: zeros.ranges.lazy.flatMap { [$0.lowerBound, $0.upperBound] })"
     case .commit(let commit):

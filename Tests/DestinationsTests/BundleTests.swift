@@ -41,7 +41,7 @@ import UploadEngine
   }
 
   @Test(.promises("P62")) func eachMemberIsTheRequestThatWouldSendItAlone() throws {
-    let request = destination.request(for: .sendBundle(sendings))
+    let request = destination.request(for: .bundle(sendings))
     #expect(request.method == .post)
     #expect(request.url == Fixture.base + "/v1/files")
     #expect(request.header("Content-Type") == MediaType.bundle)
@@ -49,7 +49,7 @@ import UploadEngine
     let members = try members(of: request.content)
     #expect(members.count == sendings.count)
     for (member, sending) in zip(members, sendings) {
-      let alone = destination.request(for: .sendWholeFile(sending))
+      let alone = destination.request(for: .wholeFile(sending))
       #expect(Fixture.base + member.head.target == alone.url)
       #expect(member.body == alone.content)
       for field in alone.headers where field.name != "Authorization" {
@@ -62,7 +62,7 @@ import UploadEngine
   // MARK: One frame
 
   @Test(.promises("P118")) func filesThatShareAFrame_areTheBundleInIt() throws {
-    let plain = destination.request(for: .sendBundle(sendings))
+    let plain = destination.request(for: .bundle(sendings))
     let request = destination.compressedTogether(plain)
     #expect(request.header("X-Chunk-Encoding") == "zstd")
     #expect(request.header("X-Chunk-Size") == String(plain.content.count))
@@ -85,7 +85,7 @@ import UploadEngine
       Fixture.wholeFile(
         (0..<60_000).map { _ in UInt8.random(in: 0...255, using: &random) }, path: "noise \(number)")
     }
-    let request = destination.compressedTogether(destination.request(for: .sendBundle(noise)))
+    let request = destination.compressedTogether(destination.request(for: .bundle(noise)))
     #expect(request.header("X-Chunk-Encoding") == nil && request.header("X-Chunk-Size") == nil)
     #expect(try members(of: request.content).map(\.body.count) == [60_000, 60_000])
     #expect(request.sharedFrame?.isShorter == false)
@@ -102,12 +102,12 @@ import UploadEngine
   }
 
   @Test func theFirstCounterCountsForAll() {
-    let request = destination.request(for: .sendBundle(sendings))
+    let request = destination.request(for: .bundle(sendings))
     #expect(request.sentBytes === sendings[0].sentBytes)
   }
 
   private func receipt(_ sending: WholeFileSending) -> ReceiptBody {
-    let request = destination.request(for: .sendWholeFile(sending))
+    let request = destination.request(for: .wholeFile(sending))
     let key = request.header("Idempotency-Key").flatMap(IdempotencyKey.init(headerValue:))?.text ?? ""
     return Fixture.receipt(
       name: PublishedName.encode(sending.path.bytes), sending.body.map { Array($0.bytes) } ?? [], key: key)
@@ -126,7 +126,7 @@ import UploadEngine
       BundleAnswer(status: 422, fields: [("Content-Type", MediaType.problem)], body: WireJSON.encode(problem)),
       BundleAnswer(status: 503, fields: [("Retry-After", "7")], body: []),
     ])
-    guard case .each(let outcomes) = destination.outcome(of: .sendBundle(sendings), response: response) else {
+    guard case .each(let outcomes) = destination.outcome(of: .bundle(sendings), response: response) else {
       Issue.record("not answered one by one")
       return
     }
@@ -143,7 +143,7 @@ import UploadEngine
   @Test func receiptsInAnotherOrder_areNone() {
     let response = answer(
       [2, 1, 0].map { BundleAnswer(status: 201, fields: [], body: WireJSON.encode(receipt(sendings[$0]))) })
-    guard case .each(let outcomes) = destination.outcome(of: .sendBundle(sendings), response: response) else {
+    guard case .each(let outcomes) = destination.outcome(of: .bundle(sendings), response: response) else {
       Issue.record("not answered one by one")
       return
     }
@@ -154,13 +154,13 @@ import UploadEngine
 
   @Test(arguments: ["", "HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\nshort", "nonsense", "{}"])
   func nonsense_isAnAnswerForNobody(text: String) {
-    let outcome = destination.outcome(of: .sendBundle(sendings), response: Fixture.answer(200, text: text))
+    let outcome = destination.outcome(of: .bundle(sendings), response: Fixture.answer(200, text: text))
     #expect(outcome.failure?.kind == .unexpectedAnswer)
   }
 
   @Test func answersForOthersThanWereSent_areNone() {
     let one = BundleAnswer(status: 201, fields: [], body: WireJSON.encode(receipt(sendings[0])))
-    let outcome = destination.outcome(of: .sendBundle(sendings), response: answer([one]))
+    let outcome = destination.outcome(of: .bundle(sendings), response: answer([one]))
     #expect(outcome.failure?.kind == .unexpectedAnswer)
   }
 

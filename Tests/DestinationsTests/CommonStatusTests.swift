@@ -23,8 +23,8 @@ import UploadEngine
       ("tus", tus.failure()), ("tus, at its creation", tus.failureOfCreation(limitBytes: nil)),
       ("draft", draft.failure()),
       ("S3", s3.failure(at: "h", region: "r", renewsCredentials: false)), ("form", form),
-      ("receiver", receiver.failure(of: .sendWholeFile(Fixture.wholeFile()))),
-      ("receiver, in a session", receiver.failure(of: .sendChunk(Fixture.chunk()))),
+      ("receiver", receiver.failure(of: .wholeFile(Fixture.wholeFile()))),
+      ("receiver, in a session", receiver.failure(of: .chunk(Fixture.chunk()))),
     ]
   }
 
@@ -56,7 +56,7 @@ import UploadEngine
       let failures = [
         tus.failure(), tus.failureOfCreation(limitBytes: nil), draft.failure(),
         draft.failureOfCreation(limitBytes: nil),
-        receiver.failure(of: .sendWholeFile(Fixture.wholeFile())), receiver.failure(of: .sendChunk(Fixture.chunk())),
+        receiver.failure(of: .wholeFile(Fixture.wholeFile())), receiver.failure(of: .chunk(Fixture.chunk())),
         receiver.failure(of: .openSession(Fixture.opening())), receiver.failure(of: .commit(Fixture.commit())),
       ]
       for failure in failures {

@@ -42,7 +42,7 @@ final class FakeBucket {
   /// Does a step as the engine does.
   /// `answersMax` requests are answered, and the next one does not reach it.
   func run(
-    _ step: UploadStep, at destination: S3Destination, losesAnswer: Bool = false, answersMax: Int = 200
+    _ step: DestinationStep, at destination: S3Destination, losesAnswer: Bool = false, answersMax: Int = 200
   ) -> StepOutcome {
     requests = []
     var responses = [answer(destination.request(for: step))]

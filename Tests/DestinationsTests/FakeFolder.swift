@@ -42,7 +42,7 @@ final class FakeFolder {
 
   /// Does a step as the engine does. `answersMax` requests are answered, and the answer to the next one is lost.
   func run(
-    _ step: UploadStep, at destination: WebDAVDestination, answersMax: Int = 100,
+    _ step: DestinationStep, at destination: WebDAVDestination, answersMax: Int = 100,
     error: TransportError = TransportError(.connectionLost, "lost")
   ) -> StepOutcome {
     requests = []

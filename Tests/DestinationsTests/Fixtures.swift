@@ -100,11 +100,11 @@ enum Fixture {
   }
 
   /// One step of each kind.
-  static var steps: [UploadStep] {
+  static var steps: [DestinationStep] {
     [
-      .prewarm, .openSession(opening()), .querySession(session), .sendChunk(chunk()), .commit(commit()),
-      .abort(session), .sendWholeFile(wholeFile()), .sendBundle([wholeFile(), wholeFile(path: "b")]),
-      .sendRun([chunk(), chunk(index: 4)]),
+      .prewarm, .openSession(opening()), .querySession(session), .chunk(chunk()), .commit(commit()),
+      .abort(session), .wholeFile(wholeFile()), .bundle([wholeFile(), wholeFile(path: "b")]),
+      .run([chunk(), chunk(index: 4)]),
     ]
   }
 }

@@ -50,7 +50,7 @@ private final class TestStream: StreamedFile {
     _ status: Int, _ text: String = "", headers: [HTTPHeader] = [], streamed: Int? = nil, isDone: Bool = true
   ) throws -> StepOutcome {
     try form().outcome(
-      of: .sendWholeFile(sending(streamed: streamed, isDone: isDone)),
+      of: .wholeFile(sending(streamed: streamed, isDone: isDone)),
       response: Fixture.answer(status, text: text, headers: headers))
   }
 
@@ -68,7 +68,7 @@ private final class TestStream: StreamedFile {
 
   @Test(.promises("DE74", "DE76")) func file_isOnePostThatCurlWouldSend() throws {
     let request = try form(credential: .basic(user: "u", password: "p"))
-      .request(for: .sendWholeFile(sending()))
+      .request(for: .wholeFile(sending()))
     #expect(request.method == .post)
     #expect(request.url == "https://forms.example.org/api/uploads.php/?ui=json&x=%20")
     #expect(request.header("Authorization") == "Basic dTpw")
@@ -84,18 +84,18 @@ private final class TestStream: StreamedFile {
   }
 
   @Test(.promises("DE75")) func streamedFile_hasItsLengthBeforehand() throws {
-    let request = try form().request(for: .sendWholeFile(sending(streamed: 5_000_000_000)))
-    let around = try form().request(for: .sendWholeFile(sending(""))).body.byteCount
+    let request = try form().request(for: .wholeFile(sending(streamed: 5_000_000_000)))
+    let around = try form().request(for: .wholeFile(sending(""))).body.byteCount
     #expect(request.body.byteCount == 5_000_000_000 + around)
     #expect(request.limits.answer == .seconds(620) && !request.asksBeforeBody)
     let asking = try form(credential: .basic(user: "u", password: "p"))
-    #expect(asking.request(for: .sendWholeFile(sending(streamed: 5_000_000))).asksBeforeBody)
+    #expect(asking.request(for: .wholeFile(sending(streamed: 5_000_000))).asksBeforeBody)
   }
 
   @Test("Regression: a server that answered 417 to the question before the body got no large file", .promises("DE91"))
   func aServerThatRefusesTheQuestion_isNotAskedAgain() throws {
     let form = try form(credential: .basic(user: "u", password: "p"))
-    let step = UploadStep.sendWholeFile(sending(streamed: 5_000_000))
+    let step = DestinationStep.wholeFile(sending(streamed: 5_000_000))
     guard case .refused(let failure) = form.outcome(of: step, response: Fixture.answer(417)) else {
       Issue.record("417 is no success")
       return
@@ -113,7 +113,7 @@ private final class TestStream: StreamedFile {
     ])
   func name_cannotLeaveItsQuotes(name: String, expected: String, isClean: Bool) throws {
     let text = String(
-      decoding: try form().request(for: .sendWholeFile(sending(path: name))).content, as: UTF8.self)
+      decoding: try form().request(for: .wholeFile(sending(path: name))).content, as: UTF8.self)
     #expect(text.contains(isClean ? expected : "filename=\"a%22b%0D%0A.mov\""), "\(text)")
     #expect(text.split(separator: "\r\n" as Character, omittingEmptySubsequences: false).count == 7, "\(text)")
   }
@@ -121,7 +121,7 @@ private final class TestStream: StreamedFile {
   /// To Swift a slash and a combining mark behind it are one character.
   @Test func name_isWhatFollowsTheLastSlash_whateverItBeginsWith() throws {
     let text = String(
-      decoding: try form().request(for: .sendWholeFile(sending(path: "day 1/\u{301}a.mov"))).content, as: UTF8.self)
+      decoding: try form().request(for: .wholeFile(sending(path: "day 1/\u{301}a.mov"))).content, as: UTF8.self)
     #expect(text.utf8.contains(Array("filename=\"\u{301}a.mov\"".utf8)), "\(text)")
   }
 
@@ -145,7 +145,7 @@ private final class TestStream: StreamedFile {
       ]
       $0.fileField = "upload"
     }
-    let text = String(decoding: destination.request(for: .sendWholeFile(sending())).content, as: UTF8.self)
+    let text = String(decoding: destination.request(for: .wholeFile(sending())).content, as: UTF8.self)
     #expect(text.contains("name=\"a\"\r\n\r\nday 1|a.mov|5\r\n"), "\(text)")
     #expect(text.contains("name=\"b\"\r\n\r\n 1=2 \r\n") && !text.contains("kind"), "\(text)")
     let fieldAt = try #require(text.firstRange(of: "name=\"a\"")).lowerBound
@@ -225,7 +225,7 @@ private final class TestStream: StreamedFile {
     }
     let deep = try form { $0.digestField = "asset.sha256" }
     let answer = Fixture.answer(409, text: "{\"asset\":{\"sha256\":\"\(own)\"}}")
-    guard case .published = deep.outcome(of: .sendWholeFile(sending()), response: answer) else {
+    guard case .published = deep.outcome(of: .wholeFile(sending()), response: answer) else {
       Issue.record("the configured field was not looked at")
       return
     }
@@ -244,7 +244,7 @@ private final class TestStream: StreamedFile {
     let destination = try form { $0.omittedMembers.insert(["mine"]) }
     guard
       case .published(let receipt) = destination.outcome(
-        of: .sendWholeFile(sending()), response: Fixture.answer(201, text: json))
+        of: .wholeFile(sending()), response: Fixture.answer(201, text: json))
     else {
       Issue.record("not published")
       return
@@ -264,7 +264,7 @@ private final class TestStream: StreamedFile {
     ])
   func whatGivesRights_isNotKeptHoweverItIsWritten(name: String) throws {
     let outcome = try form().outcome(
-      of: .sendWholeFile(sending()), response: Fixture.answer(201, text: "{\"id\":1,\"\(name)\":\"x\",\"url\":\"y\"}"))
+      of: .wholeFile(sending()), response: Fixture.answer(201, text: "{\"id\":1,\"\(name)\":\"x\",\"url\":\"y\"}"))
     guard case .published(let receipt) = outcome else {
       Issue.record("not published")
       return
@@ -310,14 +310,14 @@ private final class TestStream: StreamedFile {
     #expect(try outcome(status, text, headers: headers).failure?.kind == (isPage ? .misdirected : .unexpectedAnswer))
     guard status < 300 else { return }
     let held = try form { $0.unclear = .hold }.outcome(
-      of: .sendWholeFile(sending()), response: Fixture.answer(status, text: text, headers: headers))
+      of: .wholeFile(sending()), response: Fixture.answer(status, text: text, headers: headers))
     #expect(held.failure?.kind == .unclearEnd)
   }
 
   /// Many forms lead on once they have the file, and nothing tells these from a login.
   @Test(.promises("DE135")) func aRedirect_isUnclear_whereNothingMayBeThereTwice() throws {
     let answer = Fixture.answer(303, headers: [HTTPHeader("location", "/login")])
-    let held = try form { $0.unclear = .hold }.outcome(of: .sendWholeFile(sending()), response: answer)
+    let held = try form { $0.unclear = .hold }.outcome(of: .wholeFile(sending()), response: answer)
     #expect(held.failure?.kind == .unclearEnd)
     let failure = try #require(try outcome(303, headers: [HTTPHeader("location", "/login")]).failure)
     #expect(failure.message.contains("/login") && failure.message.contains("uploadfs-mount retry"))
@@ -331,7 +331,7 @@ private final class TestStream: StreamedFile {
   @Test(.promises("DE104")) func aMarkOfSuccess_isAllThatCounts() throws {
     let form = try form { $0.successText = "Thank you" }
     let answer = { (text: String) in
-      form.outcome(of: .sendWholeFile(sending()), response: Fixture.answer(200, text: text))
+      form.outcome(of: .wholeFile(sending()), response: Fixture.answer(200, text: text))
     }
     #expect(answer("<html>Thank you</html>").failure == nil)
     #expect(answer("{\"ok\":true}").failure?.kind == .unexpectedAnswer)
@@ -389,7 +389,7 @@ private final class TestStream: StreamedFile {
   {
     var error = TransportError(kind, "it broke")
     error.mayHaveArrived = mayHaveArrived
-    return try form { $0.unclear = unclear }.outcome(of: .sendWholeFile(sending()), lost: error).failure?.kind
+    return try form { $0.unclear = unclear }.outcome(of: .wholeFile(sending()), lost: error).failure?.kind
   }
 
   @Test(.promises("DE82", "DE83"), arguments: [TransportError.Kind.connectionLost, .timedOut, .stalled, .cancelled])

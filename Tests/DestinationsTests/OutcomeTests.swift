@@ -49,11 +49,11 @@ import UploadEngine
   /// It was offered by another version of the receiver.
   @Test(.promises("P117")) func encodingThatIsRefused_isToldApart() {
     let problem = Problem(.badRequest, detail: "must be one of: identity, lz4", field: "X-Chunk-Encoding")
-    let outcome = destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(400, problem))
+    let outcome = destination.outcome(of: .chunk(Fixture.chunk()), response: Fixture.answer(400, problem))
     #expect(outcome.failure?.kind == .encodingRefused)
     let other = Problem(.badRequest, detail: "is missing", field: "X-Chunk-Size")
     #expect(
-      destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(400, other)).failure?.kind
+      destination.outcome(of: .chunk(Fixture.chunk()), response: Fixture.answer(400, other)).failure?.kind
         == .badRequest)
   }
 
@@ -126,7 +126,7 @@ import UploadEngine
 
   @Test(arguments: [200, 201])
   func chunk_isStored(status: Int) {
-    #expect(destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(status)) == .chunkStored)
+    #expect(destination.outcome(of: .chunk(Fixture.chunk()), response: Fixture.answer(status)) == .chunkStored)
   }
 
   @Test(.promises("P45")) func commit_givesTheReceipt() {
@@ -175,11 +175,11 @@ import UploadEngine
   @Test(.promises("P56"), arguments: [Array("123456789".utf8), []])
   func wholeFile_givesTheReceiptOfItsOneChunk(content: [UInt8]) throws {
     let sending = Fixture.wholeFile(content)
-    let request = destination.request(for: .sendWholeFile(sending))
+    let request = destination.request(for: .wholeFile(sending))
     let key = try #require(request.header("Idempotency-Key").flatMap(IdempotencyKey.init(headerValue:)))
     var body = Fixture.receipt(name: "a b/c.txt", content, key: key.text)
     for status in [200, 201] {
-      let outcome = destination.outcome(of: .sendWholeFile(sending), response: Fixture.answer(status, body))
+      let outcome = destination.outcome(of: .wholeFile(sending), response: Fixture.answer(status, body))
       guard case .published(let receipt) = outcome else {
         Issue.record("\(outcome)")
         return
@@ -194,7 +194,7 @@ import UploadEngine
     for (position, change) in changes.enumerated() {
       body = right
       change(&body)
-      let outcome = destination.outcome(of: .sendWholeFile(sending), response: Fixture.answer(201, body))
+      let outcome = destination.outcome(of: .wholeFile(sending), response: Fixture.answer(201, body))
       #expect(outcome.failure?.kind == .unexpectedAnswer, "change \(position)")
     }
   }
@@ -204,10 +204,10 @@ import UploadEngine
     var sending = Fixture.wholeFile(content)
     sending.encoding = .lz4
     sending.body = TestBytes([7, 7])
-    let request = destination.request(for: .sendWholeFile(sending))
+    let request = destination.request(for: .wholeFile(sending))
     let key = try #require(request.header("Idempotency-Key").flatMap(IdempotencyKey.init(headerValue:)))
     let body = Fixture.receipt(name: "a b/c.txt", content, key: key.text)
-    let outcome = destination.outcome(of: .sendWholeFile(sending), response: Fixture.answer(201, body))
+    let outcome = destination.outcome(of: .wholeFile(sending), response: Fixture.answer(201, body))
     #expect(outcome.failure == nil)
   }
 
@@ -262,7 +262,7 @@ import UploadEngine
     ])
   func problem_decidesTheFailure(type: ProblemType, kind: StepFailure.Kind) {
     let answer = Fixture.answer(type.status, Problem(type, detail: "words"))
-    let failure = destination.outcome(of: .sendChunk(Fixture.chunk()), response: answer).failure
+    let failure = destination.outcome(of: .chunk(Fixture.chunk()), response: answer).failure
     #expect(failure?.kind == kind)
     #expect(failure?.message.contains(Fixture.base) == true)
     #expect(failure?.message.contains("secret-token") == false)
@@ -283,7 +283,7 @@ import UploadEngine
     ])
   func status_decidesWithoutAProblem(status: Int, kind: StepFailure.Kind) {
     for text in ["", "nginx", "{}", #"{"type":"https://example.org/x"}"#, "{\"type\":7}"] {
-      let outcome = destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(status, text: text))
+      let outcome = destination.outcome(of: .chunk(Fixture.chunk()), response: Fixture.answer(status, text: text))
       #expect(outcome.failure?.kind == kind, "\(text)")
     }
   }
@@ -301,16 +301,16 @@ import UploadEngine
   /// files of which it said so held up all others, as if it had been said of the receiver.
   @Test(.promises("P58", "DE144")) func aFileThatTheReceiverIsStillAt_holdsUpNoOther() {
     let problem = Problem(.conflict, detail: "the first one is running")
-    let whole = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let whole = DestinationStep.wholeFile(Fixture.wholeFile())
     let later = [HTTPHeader("retry-after", "2")]
-    for step in [whole, .sendBundle([Fixture.wholeFile()])] {
+    for step in [whole, .bundle([Fixture.wholeFile()])] {
       let failure = destination.outcome(of: step, response: Fixture.answer(409, problem, headers: later)).failure
       #expect(failure?.retryAfter == .seconds(2) && failure?.message.contains("earlier request for this file") == true)
       #expect(failure?.kind == .tooEarly)
     }
     // A later request has published the name, for as long as no other one does.
     #expect(destination.outcome(of: whole, response: Fixture.answer(409, problem)).failure?.kind == .conflict)
-    for step in [UploadStep.sendChunk(Fixture.chunk()), .commit(Fixture.commit()), .openSession(Fixture.opening())] {
+    for step in [DestinationStep.chunk(Fixture.chunk()), .commit(Fixture.commit()), .openSession(Fixture.opening())] {
       let answer = Fixture.answer(409, problem, headers: later)
       #expect(destination.outcome(of: step, response: answer).failure?.kind == .conflict)
     }
@@ -321,7 +321,7 @@ import UploadEngine
   }
 
   @Test func unknownPath_isNoReceiver_whereThereIsNoSessionYet() {
-    for step in [UploadStep.openSession(Fixture.opening()), .sendWholeFile(Fixture.wholeFile())] {
+    for step in [DestinationStep.openSession(Fixture.opening()), .wholeFile(Fixture.wholeFile())] {
       let answer = Fixture.answer(404, Problem(.notFound, detail: ""))
       let failure = destination.outcome(of: step, response: answer).failure
       #expect(failure?.kind == .unexpectedAnswer)
@@ -333,7 +333,7 @@ import UploadEngine
     for (status, kind) in [(404, StepFailure.Kind.unexpectedAnswer), (403, .forbidden), (405, .badRequest)] {
       #expect(destination.outcome(of: .prewarm, response: Fixture.answer(status)).failure?.kind == kind)
     }
-    for step in [UploadStep.querySession(Fixture.session), .commit(Fixture.commit())] {
+    for step in [DestinationStep.querySession(Fixture.session), .commit(Fixture.commit())] {
       for type in [ProblemType.notFound, .sessionExpired] {
         let answer = Fixture.answer(type.status, Problem(type, detail: ""))
         #expect(destination.outcome(of: step, response: answer).failure?.kind == .sessionGone)
@@ -343,7 +343,7 @@ import UploadEngine
 
   /// Regression (PR2): a reverse proxy whose receiver is away answers so, and the session was given up.
   @Test(.promises("P95")) func aBare404_endsNoSession_andSaysWhoAnswered() {
-    for step in [UploadStep.querySession(Fixture.session), .sendChunk(Fixture.chunk()), .commit(Fixture.commit())] {
+    for step in [DestinationStep.querySession(Fixture.session), .chunk(Fixture.chunk()), .commit(Fixture.commit())] {
       for status in [404, 410] {
         let failure = destination.outcome(of: step, response: Fixture.answer(status)).failure
         #expect(failure?.kind == .serverError)
@@ -361,9 +361,9 @@ import UploadEngine
   func aPageInTheReceiversPlace_saysNothingOfAFile(status: Int) {
     let page = Fixture.answer(
       status, text: "<html><title>Sign in\n to WiFi</title>", headers: [HTTPHeader("content-type", "text/html")])
-    let steps: [UploadStep] = [
-      .openSession(Fixture.opening()), .sendChunk(Fixture.chunk()), .commit(Fixture.commit()),
-      .sendWholeFile(Fixture.wholeFile()),
+    let steps: [DestinationStep] = [
+      .openSession(Fixture.opening()), .chunk(Fixture.chunk()), .commit(Fixture.commit()),
+      .wholeFile(Fixture.wholeFile()),
     ]
     for step in steps {
       let failure = destination.outcome(of: step, response: page).failure

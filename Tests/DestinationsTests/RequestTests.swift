@@ -45,7 +45,7 @@ import UploadEngine
       baseURL: "https://a.example.org", alternatives: ["https://b.example.org:8443/up/"], credential: nil)
     #expect(destination.endpointCount == 2)
     #expect(destination.displayURL == "https://a.example.org")
-    let step = UploadStep.querySession(SessionIdentity(id: "s", nonce: []))
+    let step = DestinationStep.querySession(SessionIdentity(id: "s", nonce: []))
     let urls = (0..<3).map { destination.request(for: step, at: EndpointID($0)).url }
     #expect(urls[0].hasPrefix("https://a.example.org/v1/uploads/s"))
     #expect(urls[1].hasPrefix("https://b.example.org:8443/up/v1/uploads/s"))
@@ -86,15 +86,15 @@ import UploadEngine
 
   @Test func idempotencyKey_isTheSameForTheSameRequestOnly() throws {
     let destination = try Fixture.destination()
-    func key(_ step: UploadStep) -> String? { destination.request(for: step).header("Idempotency-Key") }
+    func key(_ step: DestinationStep) -> String? { destination.request(for: step).header("Idempotency-Key") }
     #expect(key(.openSession(Fixture.opening())) == key(.openSession(Fixture.opening())))
     #expect(key(.openSession(Fixture.opening())) != key(.openSession(Fixture.opening(size: 1))))
     #expect(key(.openSession(Fixture.opening())) != key(.openSession(Fixture.opening(path: "x"))))
-    let file = key(.sendWholeFile(Fixture.wholeFile()))
-    #expect(file == key(.sendWholeFile(Fixture.wholeFile())))
-    #expect(file != key(.sendWholeFile(Fixture.wholeFile(path: "other"))))
-    #expect(file != key(.sendWholeFile(Fixture.wholeFile(mode: 0o600))))
-    #expect(file != key(.sendWholeFile(Fixture.wholeFile([1]))))
+    let file = key(.wholeFile(Fixture.wholeFile()))
+    #expect(file == key(.wholeFile(Fixture.wholeFile())))
+    #expect(file != key(.wholeFile(Fixture.wholeFile(path: "other"))))
+    #expect(file != key(.wholeFile(Fixture.wholeFile(mode: 0o600))))
+    #expect(file != key(.wholeFile(Fixture.wholeFile([1]))))
     #expect(key(.querySession(Fixture.session)) == nil)
   }
 
@@ -106,7 +106,7 @@ import UploadEngine
 
   @Test(.promises("P22")) func chunk_carriesDigestsAndTag() throws {
     let sending = Fixture.chunk()
-    let request = try Fixture.destination().request(for: .sendChunk(sending))
+    let request = try Fixture.destination().request(for: .chunk(sending))
     #expect(request.method == .put)
     #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/chunks/3")
     #expect(request.content == Array("123456789".utf8))
@@ -125,8 +125,8 @@ import UploadEngine
   @Test(.promises("P81")) func compressedChunk_statesItsPlainBytesAndEncoding() throws {
     let content = [UInt8](repeating: 0, count: 1 << 20)
     let destination = try Fixture.destination()
-    let plain = destination.request(for: .sendChunk(Fixture.chunk(content)))
-    let compressed = destination.request(for: .sendChunk(Fixture.compressedChunk(content, body: [1, 2, 3])))
+    let plain = destination.request(for: .chunk(Fixture.chunk(content)))
+    let compressed = destination.request(for: .chunk(Fixture.compressedChunk(content, body: [1, 2, 3])))
     #expect(compressed.content == [1, 2, 3])
     #expect(compressed.header("X-Chunk-Encoding") == "lz4")
     #expect(compressed.header("X-Chunk-Size") == "1048576")
@@ -146,8 +146,8 @@ import UploadEngine
     sending.encoding = .lz4
     sending.body = TestBytes([7, 7])
     let destination = try Fixture.destination()
-    let plain = destination.request(for: .sendWholeFile(Fixture.wholeFile(content)))
-    let compressed = destination.request(for: .sendWholeFile(sending))
+    let plain = destination.request(for: .wholeFile(Fixture.wholeFile(content)))
+    let compressed = destination.request(for: .wholeFile(sending))
     #expect(compressed.content == [7, 7])
     #expect(compressed.header("X-Chunk-Encoding") == "lz4")
     for field in ["X-Chunk-SHA256", "X-Chunk-HMAC", "X-Chunk-Size", "Idempotency-Key"] {
@@ -157,18 +157,18 @@ import UploadEngine
 
   @Test(.promises("P100")) func chunk_hasAStallLimitAndTimeForItsSize() throws {
     let destination = try Fixture.destination()
-    let small = destination.request(for: .sendChunk(Fixture.chunk())).limits
+    let small = destination.request(for: .chunk(Fixture.chunk())).limits
     #expect(small.stall == UploadConstants.stallDetection)
     #expect(small.stallBytesPerSecond == 8192)
     #expect(small.connect == .seconds(5))
     #expect(small.total == UploadConstants.chunkTimeoutBase)
     let bytes = [UInt8](repeating: 0, count: 4 << 20)
-    #expect(destination.request(for: .sendChunk(Fixture.chunk(bytes))).limits.total == .seconds(1024))
+    #expect(destination.request(for: .chunk(Fixture.chunk(bytes))).limits.total == .seconds(1024))
   }
 
   @Test func chunkIndex_outOfRange_doesNotTrap() throws {
     for index in [-1, Int.min, Int.max] {
-      let request = try Fixture.destination().request(for: .sendChunk(Fixture.chunk(index: index)))
+      let request = try Fixture.destination().request(for: .chunk(Fixture.chunk(index: index)))
       #expect(ProtocolPath(target: String(request.url.dropFirst(Fixture.base.count))) != nil)
     }
   }
@@ -205,7 +205,7 @@ import UploadEngine
     let ownership = NameOwnership(ifTaken: .number, replaces: claims, publishedAs: "a b/c-2.txt")
     var sending = Fixture.wholeFile()
     sending.right = right
-    let file = try FileHeaders(reading: Fixture.destination().request(for: .sendWholeFile(sending)).header)
+    let file = try FileHeaders(reading: Fixture.destination().request(for: .wholeFile(sending)).header)
     #expect(file.ownership == ownership && file.ifExists == .replace)
     var commit = Fixture.commit()
     commit.right = right
@@ -246,7 +246,7 @@ import UploadEngine
 
   @Test(.promises("P54", "P55")) func wholeFile_carriesEverythingInOneRequest() throws {
     let sending = Fixture.wholeFile()
-    let request = try Fixture.destination().request(for: .sendWholeFile(sending))
+    let request = try Fixture.destination().request(for: .wholeFile(sending))
     #expect(request.method == .put)
     #expect(request.url == Fixture.base + "/v1/files/a%20b/c.txt")
     #expect(request.content == Array("123456789".utf8))
@@ -265,7 +265,7 @@ import UploadEngine
   }
 
   @Test(.promises("P54", "P86")) func emptyFile_isSentWithAnEmptyBody() throws {
-    let request = try Fixture.destination().request(for: .sendWholeFile(Fixture.wholeFile([])))
+    let request = try Fixture.destination().request(for: .wholeFile(Fixture.wholeFile([])))
     let chunk = try ChunkHeaders(reading: request.header)
     #expect(chunk.sizeBytes == 0)
     #expect(chunk.crc32c == 0)

@@ -69,7 +69,7 @@ enum ResumableFixture {
 
   /// Sends a step as the engine does; what was asked, and what became of it.
   static func run(
-    _ step: UploadStep, _ destination: any Destination, _ answers: [HTTPResponse]
+    _ step: DestinationStep, _ destination: any Destination, _ answers: [HTTPResponse]
   ) -> (requests: [HTTPRequest], outcome: StepOutcome) {
     var requests = [destination.request(for: step, at: .first)]
     var responses: [HTTPResponse] = []
@@ -96,11 +96,12 @@ enum ResumableFixture {
     return id
   }
 
-  static func chunk(_ index: Int, of session: String, _ content: [UInt8] = content, end: UInt64 = 0) -> UploadStep {
+  static func chunk(_ index: Int, of session: String, _ content: [UInt8] = content, end: UInt64 = 0) -> DestinationStep
+  {
     TusFixture.chunk(index, of: session, ChunkPlace(rowBytes: end), content)
   }
 
-  static func commit(_ session: String, size: UInt64) -> UploadStep {
+  static func commit(_ session: String, size: UInt64) -> DestinationStep {
     TusFixture.commit([], session: session, size: size)
   }
 }
@@ -143,7 +144,7 @@ private typealias Draft = ResumableFixture
     ])
   func whatDoesNotSpeakTheDraft_isNamed(headers: [HTTPHeader], kind: StepFailure.Kind) throws {
     let destination = try Draft.destination()
-    for step in [UploadStep.openSession(Fixture.opening()), .sendWholeFile(Fixture.wholeFile())] {
+    for step in [DestinationStep.openSession(Fixture.opening()), .wholeFile(Fixture.wholeFile())] {
       let (_, outcome) = Draft.run(step, destination, [Fixture.answer(204, headers: headers)])
       #expect(outcome.failure?.kind == kind)
       let message = try #require(outcome.failure?.message)
@@ -454,7 +455,7 @@ private typealias Draft = ResumableFixture
     let (_, found) = Draft.run(step, destination, [answer, Draft.at(27, isComplete: true)])
     guard case .published = found else { return #expect(Bool(false), "\(found)") }
     let (_, small) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), try Draft.destination(), [Draft.discovery(), answer])
+      .wholeFile(Fixture.wholeFile()), try Draft.destination(), [Draft.discovery(), answer])
     #expect(small.failure?.kind == .unexpectedAnswer, "\(small)")
   }
 
@@ -477,7 +478,7 @@ private typealias Draft = ResumableFixture
       [HTTPHeader("location", "/files/u1"), HTTPHeader("upload-offset", "4")],
     ] {
       let (_, outcome) = Draft.run(
-        .sendWholeFile(Fixture.wholeFile()), try Draft.destination(),
+        .wholeFile(Fixture.wholeFile()), try Draft.destination(),
         [Draft.discovery(), Fixture.answer(201, headers: fields)])
       #expect(outcome.failure?.kind == .unexpectedAnswer, "\(fields)")
     }
@@ -558,14 +559,14 @@ private typealias Draft = ResumableFixture
 
   @Test(arguments: [404, 410]) func whatIsNotTheServersOwnWord_leavesASmallFilesUpload(status: Int) throws {
     let destination = try Draft.destination { $0.unclear = .hold }
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let (_, away) = Draft.run(
       step, destination, [Draft.discovery(), Draft.created(), Fixture.answer(status), Fixture.answer(404)])
     #expect(away.failure?.kind == .serverError)
     let (requests, outcome) = Draft.run(step, destination, [Draft.at(0), Draft.done()])
     #expect(requests.map(\.method) == [.head, .patch] && requests[0].url.hasSuffix("/files/u1"))
     guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
-    let second = UploadStep.sendWholeFile(Fixture.wholeFile(path: "b"))
+    let second = DestinationStep.wholeFile(Fixture.wholeFile(path: "b"))
     let (_, gone) = Draft.run(
       second, destination, [Draft.created("/files/u2"), Fixture.answer(status), Draft.discovery(), Fixture.answer(404)])
     #expect(gone.failure?.kind == .unexpectedAnswer, "a new upload is begun")
@@ -575,12 +576,12 @@ private typealias Draft = ResumableFixture
   @Test(.promises("DE60b"), arguments: [2, 3, 9]) func whatWasNotSentOfASmallFile_isNotThere(said: Int) throws {
     let destination = try Draft.destination { $0.unclear = .hold }
     let (begun, _) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Draft.created(), Fixture.answer(503)])
+      .wholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Draft.created(), Fixture.answer(503)])
     try #require(begun.map(\.method) == [.options, .post, .patch])
     begun[2].sentBytes?.handOver(2)
     let isThere = said == 2
     let (requests, outcome) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), destination, [Draft.at(said)] + (isThere ? [Draft.done()] : []))
+      .wholeFile(Fixture.wholeFile()), destination, [Draft.at(said)] + (isThere ? [Draft.done()] : []))
     #expect(requests.map(\.method) == (isThere ? [.head, .patch] : [.head]))
     #expect(isThere || outcome.failure?.kind == .unexpectedAnswer, "a new upload is begun")
   }
@@ -621,7 +622,7 @@ private typealias Draft = ResumableFixture
 
   @Test func sessionThatIsGivenUp_isCancelled() throws {
     let destination = try Draft.destination()
-    let step = UploadStep.abort(SessionIdentity(id: Draft.session(destination), nonce: Fixture.nonce))
+    let step = DestinationStep.abort(SessionIdentity(id: Draft.session(destination), nonce: Fixture.nonce))
     let mark = [HTTPHeader("upload-draft-interop-version", "8")]
     let answers = [
       (204, true), (200, true), (404, true), (405, true), (401, false), (409, false), (503, false),
@@ -639,7 +640,7 @@ private typealias Draft = ResumableFixture
   @Test(.promises("DE64", "DE68")) func smallFile_isOneRequest_withItsDigests() throws {
     let destination = try Draft.destination()
     let (requests, outcome) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Draft.done()])
+      .wholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Draft.done()])
     let request = requests[1]
     #expect(request.method == .post && request.content == Draft.content)
     #expect(request.header("upload-complete") == "?1" && request.header("upload-length") == "9")
@@ -649,7 +650,7 @@ private typealias Draft = ResumableFixture
     #expect(receipt.id.hasPrefix("uploadfs-") && receipt.name == "a b/c.txt" && receipt.sizeBytes == 9)
     // The server is known by now, and its answer may have limits.
     let (second, again) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile([], path: "empty")), destination,
+      .wholeFile(Fixture.wholeFile([], path: "empty")), destination,
       [Fixture.answer(201, headers: [HTTPHeader("upload-limit", "max-size=5"), HTTPHeader("accept-patch", "*/*")])])
     #expect(second[0].content == [] && second[0].header("upload-complete") == "?1")
     guard case .published = again else { return #expect(Bool(false), "\(again)") }
@@ -659,7 +660,7 @@ private typealias Draft = ResumableFixture
   @Test(.promises("DE71")) func aSuccessWithoutAWordOfTheDraft_isNoDelivery() throws {
     for status in [200, 202] {
       let (_, outcome) = Draft.run(
-        .sendWholeFile(Fixture.wholeFile()), try Draft.destination(), [Draft.discovery(), Fixture.answer(status)])
+        .wholeFile(Fixture.wholeFile()), try Draft.destination(), [Draft.discovery(), Fixture.answer(status)])
       #expect(outcome.failure?.kind == .unexpectedAnswer)
     }
   }
@@ -667,7 +668,7 @@ private typealias Draft = ResumableFixture
   /// Regression (DS22): one 404 of something in between failed a file for good, although uploads were taken there before.
   @Test(arguments: [404, 405, 410]) func whatIsNotThereForAMoment_failsNoFile(status: Int) throws {
     let destination = try Draft.destination()
-    let whole = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let whole = DestinationStep.wholeFile(Fixture.wholeFile())
     let (_, atOnce) = Draft.run(whole, destination, [Draft.discovery(), Fixture.answer(status)])
     let (_, opening) = Draft.run(
       .openSession(Fixture.opening()), destination, [Draft.discovery(), Fixture.answer(status)])
@@ -697,7 +698,7 @@ private typealias Draft = ResumableFixture
   /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
   @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeASmallFile_mayLeaveCopies(status: Int) throws {
     let destination = try Draft.destination()
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let (_, asking) = Draft.run(step, destination, [Fixture.answer(status)])
     #expect(asking.failure?.kind == .serverError, "nothing was sent yet")
     let (_, sent) = Draft.run(step, destination, [Draft.discovery(), Fixture.answer(status)])
@@ -728,7 +729,7 @@ private typealias Draft = ResumableFixture
 
   @Test(.promises("DE71")) func aSmallFileWhoseAnswerIsLost_isUnclear() throws {
     let destination = try Draft.destination()
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     _ = destination.request(for: step)
     #expect(destination.outcome(of: step, lost: lost).failure?.message == "the line broke", "that was the question")
     _ = destination.followUp(of: step, after: [Draft.discovery()])
@@ -741,7 +742,7 @@ private typealias Draft = ResumableFixture
     // Where a crash has not taken that address.
     #expect(destination.abilities.publishesOnce == .wholeFiles)
     #expect(try Draft.destination().abilities.publishesOnce == .nothing)
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let (requests, outcome) = Draft.run(step, destination, [Draft.discovery(), Draft.created(), Draft.done()])
     #expect(requests.map(\.method) == [.options, .post, .patch])
     #expect(requests[1].content == [] && requests[1].header("upload-complete") == "?0")
@@ -750,7 +751,7 @@ private typealias Draft = ResumableFixture
     #expect(receipt.id == "https://up.example.org:8443/files/u1")
 
     // Another one: its last answer is lost.
-    let second = UploadStep.sendWholeFile(Fixture.wholeFile(path: "b"))
+    let second = DestinationStep.wholeFile(Fixture.wholeFile(path: "b"))
     _ = destination.request(for: second)
     _ = destination.followUp(of: second, after: [Draft.created("/files/u2")])
     #expect(destination.outcome(of: second, lost: lost).failure?.kind == .transport(.connectionLost))
@@ -761,7 +762,7 @@ private typealias Draft = ResumableFixture
 
   @Test func whatIsMissingOfASmallFile_isSent() throws {
     let destination = try Draft.destination { $0.unclear = .hold }
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     _ = destination.request(for: step)
     _ = destination.followUp(of: step, after: [Draft.discovery()])
     _ = destination.followUp(of: step, after: [Draft.discovery(), Draft.created()])
@@ -774,7 +775,7 @@ private typealias Draft = ResumableFixture
 
   @Test func aSmallFileThatIsGoneAfterALostAnswer_waitsForSomebody() throws {
     let destination = try Draft.destination { $0.unclear = .hold }
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     _ = destination.request(for: step)
     _ = destination.followUp(of: step, after: [Draft.discovery()])
     _ = destination.followUp(of: step, after: [Draft.discovery(), Draft.created()])
@@ -788,7 +789,7 @@ private typealias Draft = ResumableFixture
   @Test func aSmallFileThatDoesNotFitOneRequest_goesInSeveral() throws {
     let destination = try Draft.destination()
     let (requests, outcome) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), destination,
+      .wholeFile(Fixture.wholeFile()), destination,
       [Draft.discovery("max-append-size=4"), Draft.created(), Draft.took, Draft.at(8), Draft.done(201)])
     #expect(requests.dropFirst(2).map { String(decoding: $0.content, as: UTF8.self) } == ["1234", "5678", "9"])
     #expect(requests.dropFirst(2).map { $0.header("upload-complete") } == ["?0", "?0", "?1"])
@@ -799,7 +800,7 @@ private typealias Draft = ResumableFixture
   @Test func anotherHost_doesNotGetOurToken() throws {
     let destination = try Draft.destination { $0.unclear = .hold }
     let (requests, _) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), destination,
+      .wholeFile(Fixture.wholeFile()), destination,
       [Draft.discovery(), Draft.created("https://other.example.org/t"), Draft.done()])
     #expect(requests[2].url == "https://other.example.org/t" && requests[2].header("authorization") == nil)
     let strict = try Draft.destination {
@@ -807,7 +808,7 @@ private typealias Draft = ResumableFixture
       $0.staysAtOrigin = true
     }
     let (_, outcome) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), strict,
+      .wholeFile(Fixture.wholeFile()), strict,
       [Draft.discovery(), Draft.created("https://other.example.org/t")])
     #expect(outcome.failure?.kind == .badRequest)
   }
@@ -826,7 +827,7 @@ private typealias Draft = ResumableFixture
     guard case .sessionOpened(let id, _, _, _, _, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
     #expect(ResumableSession.isOne(id))
     #expect(destination.request(for: Draft.chunk(0, of: id, end: 10_000_000)).header("upload-complete") == "?0")
-    #expect(destination.request(for: .sendWholeFile(Fixture.wholeFile())).header("upload-complete") == "?1")
+    #expect(destination.request(for: .wholeFile(Fixture.wholeFile())).header("upload-complete") == "?1")
     #expect(destination.offers(in: Draft.discovery()).abilities?.unknownLength == true)
   }
 
@@ -836,10 +837,10 @@ private typealias Draft = ResumableFixture
       let destination = try destination()
       let server = TusFixture.discovery(TusFixture.everything, more)
       let (requests, outcome) = Draft.run(
-        .sendWholeFile(Fixture.wholeFile()), destination, [server, TusFixture.created(offset: 9)])
+        .wholeFile(Fixture.wholeFile()), destination, [server, TusFixture.created(offset: 9)])
       #expect(requests[1].header("tus-resumable") == "1.0.0")
       guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
-      #expect(destination.request(for: .sendWholeFile(Fixture.wholeFile())).header("tus-resumable") == "1.0.0")
+      #expect(destination.request(for: .wholeFile(Fixture.wholeFile())).header("tus-resumable") == "1.0.0")
       #expect(destination.offers(in: server).abilities?.rows == .growing)
     }
   }
@@ -857,7 +858,7 @@ private typealias Draft = ResumableFixture
   /// Regression (NU9): the first question about the credentials was tus's, and that one's refusal was not seen in the draft.
   @Test(.promises("DE109")) func theCredentialTrial_isOfTheProtocolThatIsSpoken() throws {
     let fresh = try destination()
-    let trial = UploadStep.querySession(.credentialTrial)
+    let trial = DestinationStep.querySession(.credentialTrial)
     let (requests, refused) = Draft.run(trial, fresh, [Fixture.answer(401)])
     #expect(requests[0].header("upload-draft-interop-version") == "8" && refused.failure?.kind == .unauthorized)
     let (asked, gone) = Draft.run(trial, fresh, [Draft.discovery()])
@@ -869,7 +870,7 @@ private typealias Draft = ResumableFixture
   @Test func aServerThatDoesNotAnswer_isNoServerOfEither() throws {
     let destination = try destination()
     for (status, kind) in [(503, StepFailure.Kind.busy), (401, .unauthorized), (204, .badRequest)] {
-      let (_, outcome) = Draft.run(.sendWholeFile(Fixture.wholeFile()), destination, [Fixture.answer(status)])
+      let (_, outcome) = Draft.run(.wholeFile(Fixture.wholeFile()), destination, [Fixture.answer(status)])
       #expect(outcome.failure?.kind == kind)
     }
   }

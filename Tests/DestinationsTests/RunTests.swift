@@ -16,14 +16,14 @@ import UploadEngine
   init() throws { destination = try Fixture.destination() }
 
   @Test(.promises("P33b")) func eachMemberIsTheRequestThatWouldSendItAlone() throws {
-    let request = destination.request(for: .sendRun(sendings))
+    let request = destination.request(for: .run(sendings))
     #expect(request.method == .post)
     #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/chunks")
     #expect(request.header("Content-Type") == MediaType.bundle)
     #expect(request.header("Authorization") == "Bearer \(Fixture.token)")
     var expected: [UInt8] = []
     for sending in sendings {
-      let alone = destination.request(for: .sendChunk(sending))
+      let alone = destination.request(for: .chunk(sending))
       let head = BundleMemberHead(
         target: String(alone.url.dropFirst(Fixture.base.count)),
         fields: alone.headers.filter { $0.name != "Authorization" }.map { ($0.name, $0.value) })
@@ -33,13 +33,13 @@ import UploadEngine
   }
 
   @Test func theFirstCounterCountsForAll_andTheLimitsAreThoseOfAllBytes() {
-    let request = destination.request(for: .sendRun(sendings))
+    let request = destination.request(for: .run(sendings))
     #expect(request.sentBytes === sendings[0].sentBytes)
     let chunk = Fixture.chunk([UInt8](repeating: 0, count: 1 << 20))
-    let run = destination.request(for: .sendRun([chunk, chunk, chunk, chunk])).limits
-    let alone = destination.request(for: .sendChunk(Fixture.chunk([UInt8](repeating: 0, count: 4 << 20)))).limits
+    let run = destination.request(for: .run([chunk, chunk, chunk, chunk])).limits
+    let alone = destination.request(for: .chunk(Fixture.chunk([UInt8](repeating: 0, count: 4 << 20)))).limits
     #expect(run.total >= alone.total && run.stall == alone.stall)
-    #expect(destination.request(for: .sendRun([])).content.isEmpty)
+    #expect(destination.request(for: .run([])).content.isEmpty)
   }
 
   private func answer(_ answers: [BundleAnswer]) -> HTTPResponse {
@@ -53,7 +53,7 @@ import UploadEngine
   @Test(.promises("P33d", "P33e")) func eachMemberIsAnsweredForItself() {
     let problem = WireJSON.encode(Problem(.digestMismatch, detail: "no", field: "X-Chunk-SHA256"))
     let refused = BundleAnswer(status: 422, fields: [("Content-Type", MediaType.problem)], body: problem)
-    let outcome = destination.outcome(of: .sendRun(sendings), response: answer([stored(), refused, stored(200)]))
+    let outcome = destination.outcome(of: .run(sendings), response: answer([stored(), refused, stored(200)]))
     guard case .each(let outcomes) = outcome, outcomes.count == 3 else {
       Issue.record("\(outcome)")
       return
@@ -65,7 +65,7 @@ import UploadEngine
   @Test func aRunHasMoreMembersThanABundle() {
     let many = (0..<128).map { Fixture.chunk(index: $0) }
     guard
-      case .each(let outcomes) = destination.outcome(of: .sendRun(many), response: answer(many.map { _ in stored() }))
+      case .each(let outcomes) = destination.outcome(of: .run(many), response: answer(many.map { _ in stored() }))
     else {
       Issue.record("not answered one by one")
       return
@@ -75,9 +75,9 @@ import UploadEngine
 
   @Test(arguments: ["", "HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\nshort", "nonsense", "{}"])
   func nonsense_isAnAnswerForNobody(text: String) {
-    let outcome = destination.outcome(of: .sendRun(sendings), response: Fixture.answer(200, text: text))
+    let outcome = destination.outcome(of: .run(sendings), response: Fixture.answer(200, text: text))
     #expect(outcome.failure?.kind == .unexpectedAnswer)
-    #expect(destination.outcome(of: .sendRun(sendings), response: answer([stored()])).failure != nil)
+    #expect(destination.outcome(of: .run(sendings), response: answer([stored()])).failure != nil)
   }
 
   /// What is said of the session or the receiver counts for all of them.
@@ -86,8 +86,8 @@ import UploadEngine
   func aRefusalOfTheWhole_isThatOfAChunk(type: ProblemType) {
     let response = Fixture.answer(type.status, Problem(type, detail: "no"))
     #expect(
-      destination.outcome(of: .sendRun(sendings), response: response)
-        == destination.outcome(of: .sendChunk(sendings[0]), response: response))
+      destination.outcome(of: .run(sendings), response: response)
+        == destination.outcome(of: .chunk(sendings[0]), response: response))
   }
 
   @Test(

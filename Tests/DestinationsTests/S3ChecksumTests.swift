@@ -9,8 +9,8 @@ import UploadEngine
 /// Answers of servers that keep checksums, do not care for them, or refuse them.
 @Suite struct S3ChecksumTests {
   private let destination: S3Destination
-  private let opening = UploadStep.openSession(Fixture.opening(path: "a.mov"))
-  private let file = UploadStep.sendWholeFile(Fixture.wholeFile())
+  private let opening = DestinationStep.openSession(Fixture.opening(path: "a.mov"))
+  private let file = DestinationStep.wholeFile(Fixture.wholeFile())
   private static let field = "x-amz-checksum-crc32c"
 
   init() throws { destination = try S3Fixture.destination { $0.checksum = .auto } }
@@ -21,7 +21,7 @@ import UploadEngine
       headers: headers)
   }
 
-  private func next(_ step: UploadStep, _ responses: HTTPResponse...) -> HTTPRequest? {
+  private func next(_ step: DestinationStep, _ responses: HTTPResponse...) -> HTTPRequest? {
     destination.followUp(of: step, after: responses, at: .first)
   }
 
@@ -42,7 +42,7 @@ import UploadEngine
     let id = try #require(session(answer))
     #expect(id == S3Fixture.session(with: .crc32c).id)
     let identity = SessionIdentity(id: id, nonce: Fixture.nonce)
-    #expect(destination.request(for: .sendChunk(S3Fixture.sending(of: identity))).header(Self.field) == "4waSgw==")
+    #expect(destination.request(for: .chunk(S3Fixture.sending(of: identity))).header(Self.field) == "4waSgw==")
     #expect(asksForUploads)
     // It has not said that it keeps them of objects.
     #expect(next(file, Fixture.answer(200, headers: [HTTPHeader("etag", "\"e\"")])) == nil)
@@ -64,7 +64,7 @@ import UploadEngine
     #expect(next(opening, refusal, begun()) == nil)
     #expect(session(refusal, begun()) == S3Fixture.session.id)
     #expect(!asksForUploads)
-    #expect(destination.request(for: .sendChunk(S3Fixture.sending())).header(Self.field) == nil)
+    #expect(destination.request(for: .chunk(S3Fixture.sending())).header(Self.field) == nil)
 
     #expect(sendsWithFiles)
     let put = try #require(next(file, refusal))
@@ -127,11 +127,11 @@ import UploadEngine
   @Test func anUploadWhosePartsAreRefusedForIt_beginsAnewWithout() {
     let session = S3Fixture.session(with: .crc32c)
     let refusal = S3Fixture.error(400, "InvalidRequest")
-    for step in [UploadStep.sendChunk(S3Fixture.sending(of: session)), .commit(S3Fixture.commit(of: session))] {
+    for step in [DestinationStep.chunk(S3Fixture.sending(of: session)), .commit(S3Fixture.commit(of: session))] {
       #expect(destination.outcome(of: step, response: refusal).failure?.kind == .sessionGone)
     }
     #expect(!asksForUploads)
-    #expect(destination.outcome(of: .sendChunk(S3Fixture.sending()), response: refusal).failure?.kind == .badRequest)
+    #expect(destination.outcome(of: .chunk(S3Fixture.sending()), response: refusal).failure?.kind == .badRequest)
   }
 
   @Test(.promises("DE24")) func aSettingThatForcesIt_isObeyed() throws {
@@ -146,7 +146,7 @@ import UploadEngine
     }
     #expect(id == S3Fixture.session(with: .sha256).id)
     #expect(
-      forced.outcome(of: .sendChunk(S3Fixture.sending(of: S3Fixture.session(with: .sha256))), response: refusal)
+      forced.outcome(of: .chunk(S3Fixture.sending(of: S3Fixture.session(with: .sha256))), response: refusal)
         .failure?.kind == .badRequest)
   }
 

@@ -49,7 +49,7 @@ import UploadEngine
     begin()
     let sending = sending(1)
     #expect(sending.copied == ChunkSource(name: "day 1/a.mov", entityTag: "\"e-2\"", token: Self.tag))
-    let step = UploadStep.sendChunk(sending)
+    let step = DestinationStep.chunk(sending)
     let request = destination.request(for: step)
     #expect(request.method == .put && request.url.contains("partNumber=2") && request.content.isEmpty)
     #expect(request.header("x-amz-copy-source") == "/captures/day%201/a.mov")
@@ -64,7 +64,7 @@ import UploadEngine
   /// Regression (moto): it ignores the condition, and another program's bytes would have been published in the place of the capture's.
   @Test(.promises("DE151")) func aCopyThatIsNotProven_isSent() throws {
     begin()
-    let step = UploadStep.sendChunk(sending(1))
+    let step = DestinationStep.chunk(sending(1))
     let other = Self.copied("\"00000000323b453885f5181f1b624d0b\"")
     let next = try #require(destination.followUp(of: step, after: [other], at: .first))
     #expect(next.content == Self.part)
@@ -76,7 +76,7 @@ import UploadEngine
   /// Where ETags say nothing, as with keys of the customer's, a checksum does.
   @Test(.promises("DE151")) func aCopy_isProvenByAChecksum_too() {
     begin()
-    let step = UploadStep.sendChunk(sending(1))
+    let step = DestinationStep.chunk(sending(1))
     let proven = Self.copied("\"c\"", more: "<ChecksumCRC32C>4waSgw==</ChecksumCRC32C>")
     #expect(destination.outcome(of: step, responses: [proven]) == .chunkStoredAs(token: "\"c\"", isCopied: true))
     let other = Self.copied("\"c\"", more: "<ChecksumCRC32C>AAAAAA==</ChecksumCRC32C>")
@@ -89,7 +89,7 @@ import UploadEngine
       begin()
       let sending = sending(0)
       #expect(sending.copied != nil)
-      _ = destination.outcome(of: .sendChunk(sending), responses: [Self.copied("\"c\""), stored])
+      _ = destination.outcome(of: .chunk(sending), responses: [Self.copied("\"c\""), stored])
       publish(Self.session, [Self.part, Self.part])
     }
     begin()
@@ -130,7 +130,7 @@ import UploadEngine
   func whatCannotBeCopied_isSentAtOnce(_ refusal: HTTPResponse, isOfObject: Bool) throws {
     begin()
     let sending = sending(0)
-    let step = UploadStep.sendChunk(sending)
+    let step = DestinationStep.chunk(sending)
     let next = try #require(destination.followUp(of: step, after: [refusal], at: .first))
     #expect(next.content == Self.part && next.header("x-amz-copy-source") == nil)
     let stored = Fixture.answer(200, headers: [HTTPHeader("etag", "\"p\"")])
@@ -145,7 +145,7 @@ import UploadEngine
   /// What the copy said is known, although the part was lost after it.
   @Test(.promises("DE151")) func whatIsLostAfterACopy_isNotCopiedAgain() {
     begin()
-    let step = UploadStep.sendChunk(sending(0))
+    let step = DestinationStep.chunk(sending(0))
     let error = TransportError(.connectionLost, "lost")
     guard
       case .refused = destination.outcome(of: step, lost: error, after: [S3Fixture.error(501, "NotImplemented")])
@@ -168,10 +168,10 @@ import UploadEngine
     let sending = sending(0)
     let outcome: StepOutcome
     if let failure {
-      #expect(destination.followUp(of: .sendChunk(sending), after: [failure], at: .first) == nil)
-      outcome = destination.outcome(of: .sendChunk(sending), responses: [failure])
+      #expect(destination.followUp(of: .chunk(sending), after: [failure], at: .first) == nil)
+      outcome = destination.outcome(of: .chunk(sending), responses: [failure])
     } else {
-      outcome = destination.outcome(of: .sendChunk(sending), lost: TransportError(.timedOut, "nothing"))
+      outcome = destination.outcome(of: .chunk(sending), lost: TransportError(.timedOut, "nothing"))
     }
     guard case .refused(let reason) = outcome else {
       Issue.record("not refused")
@@ -187,7 +187,7 @@ import UploadEngine
       begin()
       let sending = sending(0)
       #expect(sending.copied != nil, "\(round)")
-      _ = destination.outcome(of: .sendChunk(sending), responses: [S3Fixture.error(500, "InternalError")])
+      _ = destination.outcome(of: .chunk(sending), responses: [S3Fixture.error(500, "InternalError")])
     }
     begin()
     #expect(sending(0).copied == nil)
@@ -197,8 +197,8 @@ import UploadEngine
   @Test(.promises("DE151"), arguments: ["InvalidPart", "BadDigest", "InvalidRequest"])
   func whatIsNotPublishedForItsCopies_beginsAnewWithoutAny(code: String) {
     begin()
-    _ = destination.outcome(of: .sendChunk(sending(0)), responses: [Self.copied()])
-    let commit = UploadStep.commit(S3Fixture.commit(of: Self.session))
+    _ = destination.outcome(of: .chunk(sending(0)), responses: [Self.copied()])
+    let commit = DestinationStep.commit(S3Fixture.commit(of: Self.session))
     guard
       case .refused(let failure) = destination.outcome(of: commit, responses: [S3Fixture.error(400, code)])
     else {
@@ -217,7 +217,7 @@ import UploadEngine
 
   @Test func anUploadThatIsNotKnown_saysSo() {
     begin()
-    let step = UploadStep.sendChunk(sending(0))
+    let step = DestinationStep.chunk(sending(0))
     let gone = S3Fixture.error(404, "NoSuchUpload")
     #expect(destination.followUp(of: step, after: [gone], at: .first) == nil)
     guard case .refused(let failure) = destination.outcome(of: step, responses: [gone]) else {

@@ -81,7 +81,7 @@ import UploadEngine
     var sending = Fixture.wholeFile([nonce], path: name)
     (sending.nonce, sending.fileID) = ([nonce], FileID(high: machine.id, low: 1))
     sending.right = machine.right(to: name)
-    let outcome = bucket.run(.sendWholeFile(sending), at: machine.destination, losesAnswer: losesAnswer)
+    let outcome = bucket.run(.wholeFile(sending), at: machine.destination, losesAnswer: losesAnswer)
     machine.published(name, EarlierPublication.of(sending), outcome)
   }
 

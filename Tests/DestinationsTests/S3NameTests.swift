@@ -25,7 +25,7 @@ import UploadEngine
   }
 
   private func send(_ sending: WholeFileSending, at destination: S3Destination) throws -> Receipt {
-    let outcome = bucket.run(.sendWholeFile(sending), at: destination)
+    let outcome = bucket.run(.wholeFile(sending), at: destination)
     guard case .published(let receipt) = outcome else { throw Unpublished(outcome: outcome) }
     return receipt
   }
@@ -80,7 +80,7 @@ import UploadEngine
   /// Regression: where the trial behind a publication did not reach the server, the file counted as unsent. It was sent again, and got
   /// a number.
   @Test(.promises("DE26d")) func whatWasPublished_isSo_whenItsTrialHasNoAnswer() throws {
-    let outcome = bucket.run(.sendWholeFile(Self.sending("a")), at: try Self.destination(), answersMax: 2)
+    let outcome = bucket.run(.wholeFile(Self.sending("a")), at: try Self.destination(), answersMax: 2)
     #expect(bucket.requests == ["HEAD a", "if-none-match PUT a"])
     guard case .published(let receipt) = outcome else { throw Unpublished(outcome: outcome) }
     #expect(receipt.name == "a" && receipt.publishedAs == nil)
@@ -89,7 +89,7 @@ import UploadEngine
   /// A key that cannot be looked at says nothing, and what was refused may have been published all the same.
   @Test(.promises("DE26d")) func whatMayHaveBeenPublished_isNotCalledUnsent_whenNobodyCanLook() throws {
     let destination = try Self.destination()
-    let step = UploadStep.sendWholeFile(Self.sending("a"))
+    let step = DestinationStep.wholeFile(Self.sending("a"))
     let lost = TransportError(.connectFailed, "lost")
     let answers = [Fixture.answer(404), S3Fixture.error(412, "PreconditionFailed")]
     guard case .refused(let failure) = destination.outcome(of: step, lost: lost, after: answers),
@@ -178,7 +178,7 @@ import UploadEngine
     let destination = try Self.destination()
     bucket.put("a.mov")
     let sending = Self.sending()
-    _ = bucket.run(.sendWholeFile(sending), at: destination, losesAnswer: true)
+    _ = bucket.run(.wholeFile(sending), at: destination, losesAnswer: true)
     #expect(try send(sending, at: destination).publishedAs == "a-2.mov")
     #expect(bucket.requests == ["HEAD a.mov", "HEAD a-2.mov"] && bucket.objects.count == 2)
   }
@@ -187,7 +187,7 @@ import UploadEngine
     let destination = try Self.destination { $0.ifExists = .refuse }
     bucket.put("a.mov")
     let refused = bucket.run(
-      .sendWholeFile(Self.sending("a.mov", [1], nonce: 1, NameRight(ifExists: .refuse))), at: destination)
+      .wholeFile(Self.sending("a.mov", [1], nonce: 1, NameRight(ifExists: .refuse))), at: destination)
     #expect(refused.failure?.kind == .nameRefused && bucket.requests == ["HEAD a.mov"])
     let first = Self.sending("b", [1], nonce: 2, NameRight(ifExists: .refuse))
     var right = earlier(first, try send(first, at: destination))

@@ -9,11 +9,11 @@ import UploadEngine
 
 @Suite struct S3OutcomeTests {
   private let destination: S3Destination
-  private let query = UploadStep.querySession(S3Fixture.session)
+  private let query = DestinationStep.querySession(S3Fixture.session)
 
   init() throws { destination = try S3Fixture.destination() }
 
-  private func afterwards(_ step: UploadStep, _ responses: HTTPResponse...) -> HTTPRequest? {
+  private func afterwards(_ step: DestinationStep, _ responses: HTTPResponse...) -> HTTPRequest? {
     destination.followUp(of: step, after: responses, at: .first)
   }
 
@@ -52,7 +52,7 @@ import UploadEngine
 
   @Test(.promises("DE4")) func partThatTheServerDoesNotReplace_beginsTheUploadAnew() {
     let text = "<Error><Code>NotImplemented</Code><Message>part 2 has already been streamed</Message></Error>"
-    let outcome = destination.outcome(of: .sendChunk(S3Fixture.sending()), response: Fixture.answer(501, text: text))
+    let outcome = destination.outcome(of: .chunk(S3Fixture.sending()), response: Fixture.answer(501, text: text))
     #expect(outcome.failure?.kind == .notReplaceable)
     #expect(outcome.failure?.message.contains("begins anew") == true)
     // Of other requests it says that they are unknown there.
@@ -63,11 +63,11 @@ import UploadEngine
   @Test func part_isKnownByItsTag() {
     let answer = Fixture.answer(200, headers: [HTTPHeader("etag", "\"abc-1\"")])
     #expect(
-      destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer) == .chunkStoredAs(token: "\"abc-1\""))
+      destination.outcome(of: .chunk(S3Fixture.sending()), response: answer) == .chunkStoredAs(token: "\"abc-1\""))
     for tag in [nil, "", "a b", String(repeating: "x", count: 300)] {
       let answer = Fixture.answer(200, headers: tag.map { [HTTPHeader("etag", $0)] } ?? [])
       #expect(
-        destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure?.kind == .unexpectedAnswer)
+        destination.outcome(of: .chunk(S3Fixture.sending()), response: answer).failure?.kind == .unexpectedAnswer)
     }
   }
 
@@ -129,7 +129,7 @@ import UploadEngine
   // MARK: - Publication
 
   @Test(.promises("DE7")) func completion_givesTheReceipt() {
-    let step = UploadStep.commit(S3Fixture.commit())
+    let step = DestinationStep.commit(S3Fixture.commit())
     #expect(destination.outcome(of: step, response: S3Fixture.published()) == .published(receipt(id: "e-2")))
     let versioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "v7")])
     #expect(destination.outcome(of: step, response: versioned) == .published(receipt(id: "v7")))
@@ -146,14 +146,14 @@ import UploadEngine
     ("EntityTooSmall", .badRequest),
   ])
   func errorInA200_isAFailure(code: String, kind: StepFailure.Kind) {
-    let step = UploadStep.commit(S3Fixture.commit())
+    let step = DestinationStep.commit(S3Fixture.commit())
     #expect(destination.outcome(of: step, response: S3Fixture.error(200, code)).failure?.kind == kind)
     #expect(destination.outcome(of: step, response: Fixture.answer(200)).failure?.kind == .unexpectedAnswer)
   }
 
   /// The answer to the first try was lost: the upload is gone because it is published.
   @Test(.promises("DE37")) func completionAfterALostAnswer_findsItsOwnObject() throws {
-    let step = UploadStep.commit(S3Fixture.commit())
+    let step = DestinationStep.commit(S3Fixture.commit())
     let gone = S3Fixture.error(404, "NoSuchUpload")
     let look = try #require(afterwards(step, gone))
     #expect((look.method, look.url) == (.head, "https://s3.example.org:9000/captures/day%201/a.mov"))
@@ -162,7 +162,7 @@ import UploadEngine
   }
 
   @Test(.promises("DE37")) func objectOfAnotherClient_isNotOurs() {
-    let step = UploadStep.commit(S3Fixture.commit())
+    let step = DestinationStep.commit(S3Fixture.commit())
     let gone = S3Fixture.error(404, "NoSuchUpload")
     for object in [S3Fixture.object(size: 9), S3Fixture.object(nonce: [1]), Fixture.answer(404), Fixture.answer(403)] {
       #expect(destination.outcome(of: step, responses: [gone, object]).failure?.kind == .sessionGone)
@@ -172,13 +172,13 @@ import UploadEngine
   @Test(.promises("DE26a")) func keyThatIsTaken_isRefused_unlessOurOwnEarlierTryTookIt() throws {
     let file = Fixture.wholeFile()
     let taken = S3Fixture.error(412, "PreconditionFailed")
-    #expect(afterwards(.sendWholeFile(file), taken)?.method == .head)
+    #expect(afterwards(.wholeFile(file), taken)?.method == .head)
     #expect(
-      destination.outcome(of: .sendWholeFile(file), responses: [taken, S3Fixture.object(size: 3)]).failure?.kind
+      destination.outcome(of: .wholeFile(file), responses: [taken, S3Fixture.object(size: 3)]).failure?.kind
         == .nameRefused)
     guard
       case .published = destination.outcome(
-        of: .sendWholeFile(file), responses: [taken, S3Fixture.object(size: 9, nonce: file.nonce)])
+        of: .wholeFile(file), responses: [taken, S3Fixture.object(size: 9, nonce: file.nonce)])
     else {
       Issue.record("not recognised")
       return
@@ -188,7 +188,7 @@ import UploadEngine
   @Test(.promises("DE7")) func wholeFile_givesTheReceipt() throws {
     let answer = Fixture.answer(
       200, headers: [HTTPHeader("etag", "\"w\""), HTTPHeader("date", "Sun, 06 Nov 1994 08:49:37 GMT")])
-    guard case .published(let receipt) = destination.outcome(of: .sendWholeFile(Fixture.wholeFile()), response: answer)
+    guard case .published(let receipt) = destination.outcome(of: .wholeFile(Fixture.wholeFile()), response: answer)
     else {
       Issue.record("not published")
       return
@@ -213,7 +213,7 @@ import UploadEngine
   ])
   func errors_haveTheirMeaning(status: Int, code: String, kind: StepFailure.Kind) {
     let failure = destination.outcome(
-      of: .sendChunk(S3Fixture.sending()), response: S3Fixture.error(status, code)
+      of: .chunk(S3Fixture.sending()), response: S3Fixture.error(status, code)
     ).failure
     #expect(failure?.kind == kind)
     #expect(failure?.message.contains(code) == true)
@@ -223,7 +223,7 @@ import UploadEngine
   @Test(.promises("DE16")) func credentialsThatEndByThemselves_areAwaited() throws {
     let destination = try S3Fixture.destination(token: "t") { $0.renewsCredentials = true }
     let failure = destination.outcome(
-      of: .sendChunk(S3Fixture.sending()), response: S3Fixture.error(400, "ExpiredToken")
+      of: .chunk(S3Fixture.sending()), response: S3Fixture.error(400, "ExpiredToken")
     ).failure
     #expect(failure?.kind == .busy)
   }
@@ -233,7 +233,7 @@ import UploadEngine
       S3Fixture.error(301, "PermanentRedirect", headers: [HTTPHeader("x-amz-bucket-region", "eu-west-3")]),
       S3Fixture.error(400, "AuthorizationHeaderMalformed", more: "<Region>eu-west-3</Region>"),
     ] {
-      let failure = destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure
+      let failure = destination.outcome(of: .chunk(S3Fixture.sending()), response: answer).failure
       #expect(failure?.kind == .badRequest)
       #expect(failure?.message.contains("--s3-region eu-west-3") == true)
     }
@@ -247,10 +247,10 @@ import UploadEngine
       (301, .misdirected), (302, .misdirected), (307, .misdirected), (308, .misdirected),
     ] {
       let answer = Fixture.answer(status, headers: [HTTPHeader("retry-after", "7")])
-      #expect(destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure?.kind == kind)
+      #expect(destination.outcome(of: .chunk(S3Fixture.sending()), response: answer).failure?.kind == kind)
     }
     let busy = Fixture.answer(503, headers: [HTTPHeader("retry-after", "7")])
-    #expect(destination.outcome(of: .sendChunk(S3Fixture.sending()), response: busy).failure?.retryAfter == .seconds(7))
+    #expect(destination.outcome(of: .chunk(S3Fixture.sending()), response: busy).failure?.retryAfter == .seconds(7))
   }
 
   @Test func warmingAndEnding_takeWhatSaysThatNothingIsThere() {
@@ -271,9 +271,9 @@ import UploadEngine
       status, text: "<!DOCTYPE html><html>Please log in", headers: [HTTPHeader("content-type", "text/html")])
     let tagged = HTTPResponse(
       status: status, headers: page.headers + [HTTPHeader("etag", "\"0123\"")], body: page.body)
-    let steps: [UploadStep] = [
-      .openSession(Fixture.opening()), .sendChunk(S3Fixture.sending()), .commit(S3Fixture.commit()),
-      .sendWholeFile(Fixture.wholeFile()), .querySession(S3Fixture.session),
+    let steps: [DestinationStep] = [
+      .openSession(Fixture.opening()), .chunk(S3Fixture.sending()), .commit(S3Fixture.commit()),
+      .wholeFile(Fixture.wholeFile()), .querySession(S3Fixture.session),
     ]
     for step in steps {
       let failure = destination.outcome(of: step, response: tagged).failure
@@ -287,7 +287,7 @@ import UploadEngine
     let portal = Fixture.answer(200, headers: [HTTPHeader("content-type", "text/html")])
     var numbered = Fixture.opening()
     numbered.right = NameRight(ifExists: .number)
-    let opening = UploadStep.openSession(numbered)
+    let opening = DestinationStep.openSession(numbered)
     #expect(destination.request(for: opening).method == .head)
     let failure = try #require(destination.outcome(of: opening, response: portal).failure)
     #expect(failure.kind == .misdirected && failure.message.contains("without a word of S3"))
@@ -301,16 +301,16 @@ import UploadEngine
       Fixture.answer(status), S3Fixture.error(status, "InternalError"),
       Fixture.answer(status, text: "<html>Bad Gateway</html>", headers: [HTTPHeader("content-type", "text/html")]),
     ]
-    let steps: [UploadStep] = [
-      .openSession(Fixture.opening()), .sendChunk(S3Fixture.sending()), .commit(S3Fixture.commit()),
-      .sendWholeFile(Fixture.wholeFile()), query,
+    let steps: [DestinationStep] = [
+      .openSession(Fixture.opening()), .chunk(S3Fixture.sending()), .commit(S3Fixture.commit()),
+      .wholeFile(Fixture.wholeFile()), query,
     ]
     for (step, answer) in steps.flatMap({ step in answers.map { (step, $0) } }) {
       #expect(destination.outcome(of: step, response: answer).failure?.kind == .serverError, "\(step)")
     }
     // S3 itself fails single requests so.
     for answer in [Fixture.answer(500), S3Fixture.error(500, "InternalError")] {
-      let failure = destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure
+      let failure = destination.outcome(of: .chunk(S3Fixture.sending()), response: answer).failure
       #expect(failure?.kind == .unexpectedAnswer)
     }
   }
@@ -325,7 +325,7 @@ import UploadEngine
       return
     }
     let refusal = destination.outcome(
-      of: .sendChunk(S3Fixture.sending()), response: S3Fixture.error(403, "AccessDenied", headers: headers))
+      of: .chunk(S3Fixture.sending()), response: S3Fixture.error(403, "AccessDenied", headers: headers))
     #expect(refusal.failure?.kind == .forbidden)
   }
 

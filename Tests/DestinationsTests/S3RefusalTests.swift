@@ -7,7 +7,7 @@ import UploadEngine
 
 /// What an S3 server does not know, ignores, or answers half.
 @Suite struct S3RefusalTests {
-  private static let steps: [UploadStep] = [.commit(S3Fixture.commit()), .sendWholeFile(Fixture.wholeFile())]
+  private static let steps: [DestinationStep] = [.commit(S3Fixture.commit()), .wholeFile(Fixture.wholeFile())]
 
   /// Regression (DS5): Ceph 16 ignores the condition of a completion, and an object was replaced that was to be kept.
   @Test(.promises("DE26a"), arguments: 0..<2) func aKeyThatIsTaken_isFoundBeforeAnythingIsSent(index: Int) throws {
@@ -51,7 +51,7 @@ import UploadEngine
     }
     let answer = S3Fixture.error(code == "NotImplemented" ? 501 : 400, code)
     for (step, responses) in [
-      (UploadStep.openSession(Fixture.opening()), [answer]), (.sendChunk(S3Fixture.sending()), [answer]),
+      (DestinationStep.openSession(Fixture.opening()), [answer]), (.chunk(S3Fixture.sending()), [answer]),
       (Self.steps[0], [Fixture.answer(404), answer]), (Self.steps[1], [Fixture.answer(404), answer]),
     ] {
       let failure = try #require(destination.outcome(of: step, responses: responses).failure)

@@ -51,7 +51,7 @@ import UploadEngine
 
   @Test(.promises("DE21")) func part_isSignedWithTheDigestThatIsThere() throws {
     let sending = S3Fixture.sending(6)
-    let request = try S3Fixture.destination().request(for: .sendChunk(sending))
+    let request = try S3Fixture.destination().request(for: .chunk(sending))
     #expect(request.method == .put)
     #expect(request.url == Self.start + "day%201/a.mov?partNumber=7&uploadId=up%2Fload%2B1")
     #expect(request.header("x-amz-content-sha256") == Hex.encode(sending.digest.sha256))
@@ -99,7 +99,7 @@ import UploadEngine
     #expect(opening.header("x-amz-checksum-algorithm") == name)
     let session = S3Fixture.session(with: checksum)
     let sending = S3Fixture.sending(of: session)
-    let part = try #require(destination.request(for: .sendChunk(sending)).header(field))
+    let part = try #require(destination.request(for: .chunk(sending)).header(field))
     if checksum == .crc32c { #expect(part == value) } else { #expect(part == Base64.encode(sending.digest.sha256)) }
     let body = String(decoding: destination.request(for: .commit(S3Fixture.commit(of: session))).content, as: UTF8.self)
     #expect(body.components(of: "<Checksum\(name)>") == 2)
@@ -107,14 +107,14 @@ import UploadEngine
 
   @Test(.promises("DE28", "DE29")) func wholeFile_isOnePutWithItsMerkleRoot() throws {
     let destination = try S3Fixture.destination { $0.ifExists = .refuse }
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let request = try #require(destination.followUp(of: step, after: [Fixture.answer(404)], at: .first))
     #expect(request.method == .put)
     #expect(request.url == Self.start + "day%201/a%20b/c.txt")
     #expect(request.header("if-none-match") == "*")
     let root = ProtocolReference.merkleRoot([ProtocolReference.sha256(Array("123456789".utf8))])
     #expect(request.header("x-amz-meta-uploadfs-merkle-root") == ProtocolReference.hex(root))
-    let empty = try S3Fixture.destination().request(for: .sendWholeFile(Fixture.wholeFile([])))
+    let empty = try S3Fixture.destination().request(for: .wholeFile(Fixture.wholeFile([])))
     #expect(empty.content == [])
     #expect(empty.header("x-amz-content-sha256") == Hex.encode(sha256([])))
   }
@@ -148,7 +148,7 @@ import UploadEngine
     ])
   func addresses_giveStyleAndRegion(address: String, url: String, region: String) throws {
     let destination = try S3Fixture.destination(address)
-    let request = destination.request(for: .sendWholeFile(Fixture.wholeFile(path: "a")))
+    let request = destination.request(for: .wholeFile(Fixture.wholeFile(path: "a")))
     #expect(request.url == url)
     #expect(request.header("authorization")?.contains("/20231114/\(region)/s3/aws4_request") == true)
   }

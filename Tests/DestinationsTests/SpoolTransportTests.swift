@@ -60,16 +60,16 @@ private final class Counter: Sendable {
     let destination = try ChunkProtocolDestination(baseURL: "https://vault.example", credential: .bearer("t"))
     let server = OneAnswer(HTTPResponse(status: 204))
     let transport = SpoolTransport(server, identity: FakePresence(start), server: "https://vault.example")
-    let steps: [UploadStep] = [
+    let steps: [DestinationStep] = [
       .prewarm, .openSession(Fixture.opening()), .querySession(Fixture.session), .commit(Fixture.commit()),
-      .sendWholeFile(Fixture.wholeFile()), .abort(Fixture.session),
+      .wholeFile(Fixture.wholeFile()), .abort(Fixture.session),
     ]
     for step in steps { #expect(send(destination.request(for: step), over: transport) == 1) }
     #expect(
       server.seen.withLock { $0.map { $0.header(HeaderName.spool) } }
         == steps.map { _ in SpoolStart(spool: spool, count: 4, mark: mark).headerValue })
     server.seen.withLock { $0 = [] }
-    for step in [UploadStep.sendChunk(Fixture.chunk()), .sendRun([Fixture.chunk()])] {
+    for step in [DestinationStep.chunk(Fixture.chunk()), .run([Fixture.chunk()])] {
       #expect(send(destination.request(for: step), over: transport) == 1)
     }
     #expect(server.seen.withLock { $0.map { $0.header(HeaderName.spool) } } == [nil, nil])

@@ -47,7 +47,7 @@ enum TusFixture {
 
   /// Sends a step as the engine does; what was asked, and what became of it.
   static func run(
-    _ step: UploadStep, _ destination: TusDestination, _ answers: [HTTPResponse]
+    _ step: DestinationStep, _ destination: TusDestination, _ answers: [HTTPResponse]
   ) -> (requests: [HTTPRequest], outcome: StepOutcome) {
     var requests = [destination.request(for: step)]
     var responses: [HTTPResponse] = []
@@ -64,14 +64,14 @@ enum TusFixture {
 
   static func chunk(
     _ index: Int, of session: String, _ place: ChunkPlace = ChunkPlace(), _ content: [UInt8] = content
-  ) -> UploadStep {
-    .sendChunk(
+  ) -> DestinationStep {
+    .chunk(
       ChunkSending(
         session: SessionIdentity(id: session, nonce: Fixture.nonce), index: index, digest: Fixture.digest(content),
         body: TestBytes(content), place: place, sentBytes: SentByteCounter()))
   }
 
-  static func commit(_ tokens: [String], session: String = "rows 00", size: UInt64) -> UploadStep {
+  static func commit(_ tokens: [String], session: String = "rows 00", size: UInt64) -> DestinationStep {
     .commit(
       SessionCommit(
         session: SessionIdentity(id: session, nonce: Fixture.nonce), sizeBytes: size, chunkCount: tokens.count,
@@ -80,7 +80,7 @@ enum TusFixture {
         mode: 0o644, chunks: tokens.map { CommittedChunk(digest: Fixture.digest([1]), token: $0) }))
   }
 
-  static func query(_ session: String) -> UploadStep {
+  static func query(_ session: String) -> DestinationStep {
     .querySession(SessionIdentity(id: session, nonce: Fixture.nonce))
   }
 }
@@ -219,7 +219,7 @@ enum TusFixture {
   @Test(.promises("DE40")) func anotherHost_doesNotGetOurToken() throws {
     let destination = try TusFixture.destination()
     let (requests, outcome) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile()), destination,
+      .wholeFile(Fixture.wholeFile()), destination,
       [plain, TusFixture.created("https://other.example.org/t"), TusFixture.at(9)])
     #expect(requests[2].url == "https://other.example.org/t")
     #expect(requests[2].header("authorization") == nil)
@@ -233,7 +233,7 @@ enum TusFixture {
   @Test(.promises("DE44")) func smallFile_goesWithItsCreation_whereTheServerTakesThat() throws {
     let destination = try TusFixture.destination()
     let (requests, outcome) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile()), destination, [options, TusFixture.created(offset: 9)])
+      .wholeFile(Fixture.wholeFile()), destination, [options, TusFixture.created(offset: 9)])
     #expect(requests[1].content == TusFixture.content)
     #expect(requests[1].header("content-type") == "application/offset+octet-stream")
     #expect(requests[1].header("upload-length") == "9")
@@ -241,12 +241,12 @@ enum TusFixture {
     #expect(
       receipt.id == "https://up.example.org:8443/files/u1" && receipt.name == "a b/c.txt" && receipt.sizeBytes == 9)
     // The server is known by now.
-    #expect(destination.request(for: .sendWholeFile(Fixture.wholeFile())).method == .post)
+    #expect(destination.request(for: .wholeFile(Fixture.wholeFile())).method == .post)
   }
 
   @Test(.promises("DE44")) func smallFile_isAppendedElsewhere_andWhatWasNotTakenIsSentAgain() throws {
     let (requests, outcome) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(),
+      .wholeFile(Fixture.wholeFile()), try TusFixture.destination(),
       [plain, TusFixture.created(), TusFixture.at(4), TusFixture.at(9)])
     #expect(requests.map(\.method) == [.options, .post, .patch, .patch])
     #expect(requests[1].content == [] && requests[2].content == TusFixture.content)
@@ -257,7 +257,7 @@ enum TusFixture {
   /// A server that announces it and takes nothing.
   @Test func aBodyThatWasNotTaken_isAppended() throws {
     let (requests, outcome) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(),
+      .wholeFile(Fixture.wholeFile()), try TusFixture.destination(),
       [options, TusFixture.created(), TusFixture.at(9)])
     #expect(requests[2].method == .patch && requests[2].header("upload-offset") == "0")
     guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
@@ -265,7 +265,7 @@ enum TusFixture {
 
   @Test func emptyFile_isThereWithItsCreation() throws {
     let (requests, outcome) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile([])), try TusFixture.destination(), [options, TusFixture.created()])
+      .wholeFile(Fixture.wholeFile([])), try TusFixture.destination(), [options, TusFixture.created()])
     #expect(requests[1].header("upload-length") == "0")
     guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
   }
@@ -281,7 +281,7 @@ enum TusFixture {
   func checksum_isTheBestThatIsAnnounced(algorithms: String, expected: String?) throws {
     let server = TusFixture.discovery(TusFixture.everything, [HTTPHeader("tus-checksum-algorithm", algorithms)])
     let (requests, _) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(), [server, TusFixture.created(offset: 9)])
+      .wholeFile(Fixture.wholeFile()), try TusFixture.destination(), [server, TusFixture.created(offset: 9)])
     let expected = expected.map { text in
       text.hasPrefix("sha256") ? "sha256 " + Base64.encode(Fixture.digest(TusFixture.content).sha256) : text
     }
@@ -291,14 +291,14 @@ enum TusFixture {
   @Test func theRestOfABody_hasItsOwnChecksum() throws {
     let server = TusFixture.discovery("creation,checksum", [HTTPHeader("tus-checksum-algorithm", "sha256")])
     let (requests, _) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(),
+      .wholeFile(Fixture.wholeFile()), try TusFixture.destination(),
       [server, TusFixture.created(), TusFixture.at(4), TusFixture.at(9)])
     #expect(requests[3].header("upload-checksum") == "sha256 \(Base64.encode(sha256(Array("56789".utf8))))")
   }
 
   @Test(.promises("DE45")) func damage_isADigestMismatch() throws {
     let (_, outcome) = TusFixture.run(
-      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(), [options, Fixture.answer(460)])
+      .wholeFile(Fixture.wholeFile()), try TusFixture.destination(), [options, Fixture.answer(460)])
     #expect(outcome.failure?.kind == .digestMismatch)
   }
 
@@ -334,7 +334,7 @@ enum TusFixture {
 
   /// Regression (E8): a server that answered with 202 and nothing else was sent the same bytes 128 times within a second.
   @Test func aServerThatTakesNothing_isNotSentTheBytesAgainInOneStep() throws {
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let (requests, outcome) = TusFixture.run(
       step, try TusFixture.destination(),
       [plain, TusFixture.created(), Fixture.answer(202), TusFixture.at(0, status: 200)])
@@ -348,7 +348,7 @@ enum TusFixture {
 
   @Test func aServerThatTakesLittle_isNotSentTheRestForEver() throws {
     let content = [UInt8](repeating: 7, count: 1000)
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile(content))
+    let step = DestinationStep.wholeFile(Fixture.wholeFile(content))
     let destination = try TusFixture.destination()
     var responses = [plain, TusFixture.created()]
     for taken in 1...200 {
@@ -441,7 +441,7 @@ enum TusFixture {
 
   /// Regression (PR2): a proxy whose server is away answered 404, and the upload was begun anew with all of its bytes.
   @Test(arguments: [404, 410]) func whatIsNotTheServersOwnWord_endsNoUpload(status: Int) throws {
-    let steps: [(UploadStep, [HTTPResponse])] = [
+    let steps: [(DestinationStep, [HTTPResponse])] = [
       (TusFixture.chunk(0, of: declared, inDeclared), []), (TusFixture.query(one), [plain]),
       (TusFixture.commit(["20"], session: one, size: 20), []),
     ]
@@ -753,7 +753,9 @@ enum TusFixture {
   }
 
   /// A commit of which the last answer is lost.
-  private func breakOff(_ destination: TusDestination, _ step: UploadStep, _ answers: [HTTPResponse]) -> StepOutcome {
+  private func breakOff(_ destination: TusDestination, _ step: DestinationStep, _ answers: [HTTPResponse])
+    -> StepOutcome
+  {
     _ = destination.request(for: step)
     for count in 0..<answers.count {
       #expect(destination.followUp(of: step, after: Array(answers[...count])) != nil)
@@ -928,7 +930,7 @@ enum TusFixture {
   /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
   @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeAWholeFile_mayLeaveCopies(status: Int) throws {
     let destination = try TusFixture.destination()
-    let whole = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let whole = DestinationStep.wholeFile(Fixture.wholeFile())
     let (_, asking) = TusFixture.run(whole, destination, [Fixture.answer(status)])
     #expect(asking.failure?.kind == .serverError, "nothing was sent yet")
     let (_, sent) = TusFixture.run(whole, destination, [options, Fixture.answer(status)])
@@ -960,7 +962,7 @@ enum TusFixture {
   @Test(.promises("DE57")) func lostWholeFile_isUnclear() throws {
     let destination = try TusFixture.destination { $0.unclear = .hold }
     _ = TusFixture.run(.prewarm, destination, [options])
-    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let request = destination.request(for: step)
     #expect(request.isSentOnce && request.opensConnection)
     #expect(destination.outcome(of: step, lost: lost()).failure?.kind == .unclearEnd)
@@ -994,14 +996,14 @@ enum TusFixture {
   @Test(.promises("DE48")) func abort_endsTheUpload() throws {
     for session in [one, "/files/u1#20"] {
       for status in [204, 404, 405, 410] {
-        let step = UploadStep.abort(SessionIdentity(id: session, nonce: []))
+        let step = DestinationStep.abort(SessionIdentity(id: session, nonce: []))
         let (requests, outcome) = TusFixture.run(
           step, try joining(), [Fixture.answer(status, headers: [HTTPHeader("tus-resumable", "1.0.0")])])
         #expect(requests[0].method == .delete && requests[0].url.hasSuffix("/files/u1"))
         #expect(outcome == .ended)
       }
       // Something in between knows nothing of it.
-      let step = UploadStep.abort(SessionIdentity(id: session, nonce: []))
+      let step = DestinationStep.abort(SessionIdentity(id: session, nonce: []))
       let silent = [Fixture.answer(404), Fixture.answer(404)]
       #expect(TusFixture.run(step, try joining(), silent).outcome != .ended)
     }

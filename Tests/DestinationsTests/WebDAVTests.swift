@@ -53,13 +53,13 @@ private final class TestStream: StreamedFile {
   }
 
   private func send(_ sending: WholeFileSending, at destination: WebDAVDestination) throws -> Receipt {
-    let outcome = folder.run(.sendWholeFile(sending), at: destination)
+    let outcome = folder.run(.wholeFile(sending), at: destination)
     guard case .published(let receipt) = outcome else { throw Unpublished(outcome: outcome) }
     return receipt
   }
 
   private func failure(_ sending: WholeFileSending, at destination: WebDAVDestination) throws -> StepFailure {
-    let outcome = folder.run(.sendWholeFile(sending), at: destination)
+    let outcome = folder.run(.wholeFile(sending), at: destination)
     guard case .refused(let failure) = outcome else { throw Unpublished(outcome: outcome) }
     return failure
   }
@@ -139,7 +139,7 @@ private final class TestStream: StreamedFile {
 
   @Test(.promises("DE160")) func aStream_asksBeforeItsBody_whereThereAreCredentials() throws {
     let destination = try Self.destination(credential: .bearer("token"))
-    let step = UploadStep.sendWholeFile(Self.sending(streamed: true))
+    let step = DestinationStep.wholeFile(Self.sending(streamed: true))
     _ = destination.request(for: step)
     let found = Fixture.answer(
       207,
@@ -199,7 +199,7 @@ private final class TestStream: StreamedFile {
 
   @Test(.promises("DE163")) func whatWasPublishedByARunThatWasKilled_isKnownByItsMark() throws {
     let first = Self.sending()
-    _ = folder.run(.sendWholeFile(first), at: try Self.destination(), answersMax: 5)
+    _ = folder.run(.wholeFile(first), at: try Self.destination(), answersMax: 5)
     #expect(folder.published == ["a.mov"])
     #expect(
       try send(Self.sending(bytes: 5, nonce: 2, right: earlier(first, nil)), at: Self.destination()).publishedAs == nil)
@@ -249,7 +249,7 @@ private final class TestStream: StreamedFile {
   @Test(.promises("DE167"), arguments: 0...6)
   func eachAnswerMayBeLost(answersMax: Int) throws {
     let destination = try Self.destination()
-    let outcome = folder.run(.sendWholeFile(Self.sending(streamed: true)), at: destination, answersMax: answersMax)
+    let outcome = folder.run(.wholeFile(Self.sending(streamed: true)), at: destination, answersMax: answersMax)
     guard case .refused = outcome else {
       Issue.record("\(outcome)")
       return
@@ -265,7 +265,7 @@ private final class TestStream: StreamedFile {
   @Test(.promises("DE167")) func behindItsMove_aFileMayBePublished_whateverBecomesOfTheQuestion() throws {
     let error = TransportError(.unknownHost, "no name")
     let outcome = folder.run(
-      .sendWholeFile(Self.sending()), at: try Self.destination(), answersMax: 6, error: error)
+      .wholeFile(Self.sending()), at: try Self.destination(), answersMax: 6, error: error)
     guard case .refused(let failure) = outcome else {
       Issue.record("\(outcome)")
       return
@@ -282,7 +282,7 @@ private final class TestStream: StreamedFile {
   /// Regression: what was published under a file's former name counted as published under the new one (seed 44575808).
   @Test(.promises("DE167")) func aFileThatIsRenamedWhileItsMoveIsLost_isSentAgain() throws {
     let destination = try Self.destination()
-    _ = folder.run(.sendWholeFile(Self.sending("day 1/a.mov")), at: destination, answersMax: 5)
+    _ = folder.run(.wholeFile(Self.sending("day 1/a.mov")), at: destination, answersMax: 5)
     #expect(folder.published == ["day 1/a.mov"])
     #expect(try send(Self.sending("day 2/b.mov"), at: destination).publishedAs == nil)
     #expect(folder.published == ["day 1/a.mov", "day 2/b.mov"] && folder.temporary.isEmpty)
@@ -306,7 +306,7 @@ private final class TestStream: StreamedFile {
   @Test(.promises("DE168")) func whatIsCancelledBehindItsBytes_isTakenAwayWithTheNextFile() throws {
     let destination = try Self.destination()
     let cancelled = TransportError(.cancelled, "cancelled")
-    _ = folder.run(.sendWholeFile(Self.sending()), at: destination, answersMax: 4, error: cancelled)
+    _ = folder.run(.wholeFile(Self.sending()), at: destination, answersMax: 4, error: cancelled)
     #expect(folder.temporary.count == 1)
     _ = try send(Self.sending("b", nonce: 2), at: destination)
     #expect(folder.requests.last == "DELETE upload" && folder.temporary.isEmpty)
@@ -314,7 +314,7 @@ private final class TestStream: StreamedFile {
 
   @Test(.promises("DE168")) func whatARunThatWasKilledHasLeft_isTakenAwayWithTheNextContent() throws {
     let first = Self.sending()
-    _ = folder.run(.sendWholeFile(first), at: try Self.destination(), answersMax: 2)
+    _ = folder.run(.wholeFile(first), at: try Self.destination(), answersMax: 2)
     #expect(folder.temporary.count == 1)
     _ = try send(Self.sending(bytes: 5, nonce: 2, right: earlier(first, nil)), at: Self.destination())
     #expect(folder.published == ["a.mov"] && folder.temporary.isEmpty)
@@ -331,7 +331,7 @@ private final class TestStream: StreamedFile {
     for method in ["PUT", "MOVE", "PROPFIND"] {
       let folder = FakeFolder()
       folder.refusals[method] = status
-      let outcome = folder.run(.sendWholeFile(Self.sending()), at: try Self.destination())
+      let outcome = folder.run(.wholeFile(Self.sending()), at: try Self.destination())
       guard case .refused(let failure) = outcome else {
         Issue.record("\(method) \(outcome)")
         continue
@@ -351,7 +351,7 @@ private final class TestStream: StreamedFile {
   /// A captive portal answers everything with a page.
   @Test(.promises("DE162")) func aPageInPlaceOfEveryAnswer_isNoDelivery() throws {
     let destination = try Self.destination()
-    let step = UploadStep.sendWholeFile(Self.sending())
+    let step = DestinationStep.wholeFile(Self.sending())
     let page = Fixture.answer(
       200, text: "<html><title>Login</title></html>", headers: [HTTPHeader("content-type", "text/html")])
     _ = destination.request(for: step)

@@ -12,7 +12,7 @@ import UploadEngine
     session: Fixture.session, ranges: [0..<3, 7..<200_000], chunkBytes: 512, digest: ChunkDigest(ofZeros: 512))
 
   @Test(.promises("P33i", "P89b")) func zeros_areNamedWithTheirTag() throws {
-    let request = try Fixture.destination().request(for: .sendZeros(sending))
+    let request = try Fixture.destination().request(for: .zeros(sending))
     #expect(request.method == .post)
     #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/zeros")
     let body = try WireJSON.decode(ZerosRequest.self, from: request.content)
@@ -28,11 +28,11 @@ import UploadEngine
   @Test(.promises("P33j")) func answers_meanWhatThoseOfChunksMean() throws {
     let destination = try Fixture.destination()
     func outcome(_ status: Int) -> StepOutcome {
-      destination.outcome(of: .sendZeros(sending), response: Fixture.answer(status))
+      destination.outcome(of: .zeros(sending), response: Fixture.answer(status))
     }
     #expect(outcome(201) == .chunkStored && outcome(200) == .chunkStored)
     let refused = destination.outcome(
-      of: .sendZeros(sending), response: Fixture.answer(400, Problem(.badRequest, detail: "ranges")))
+      of: .zeros(sending), response: Fixture.answer(400, Problem(.badRequest, detail: "ranges")))
     #expect(outcome(503).failure?.kind == .busy && refused.failure?.kind == .badRequest)
     // A proxy's word ends no session.
     #expect(outcome(404).failure?.kind == .serverError && outcome(400).failure?.kind == .serverError)

@@ -34,7 +34,9 @@ final class TrialServer: Destination, HTTPTransport {
   }
 
   func publishedName(for path: RelativePath) -> String { path.displayText }
-  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest { HTTPRequest(.put, "https://memory/") }
+  func request(for step: DestinationStep, at endpoint: EndpointID) -> HTTPRequest {
+    HTTPRequest(.put, "https://memory/")
+  }
   func removalRequest(of path: RelativePath, _ receipt: Receipt, at endpoint: EndpointID) -> HTTPRequest? {
     guard canRemove else { return nil }
     state.withLock { _ = $0.published.remove(path.displayText) }
@@ -46,14 +48,14 @@ final class TrialServer: Destination, HTTPTransport {
   }
   func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {}
 
-  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     state.withLock { state in
       if let refusal { return .refused(refusal) }
       switch step {
       case .openSession:
         state.steps.append("open")
         return .sessionOpened(id: "s", chunkBytes: 1 << 20, expiresAtSeconds: nil)
-      case .sendChunk(let chunk):
+      case .chunk(let chunk):
         state.chunks.insert(chunk.index)
         return .chunkStoredAs(token: "t")
       case .querySession:
@@ -63,8 +65,8 @@ final class TrialServer: Destination, HTTPTransport {
         state.chunks = []
         return .ended
       case .commit(let commit): return publish(&state, commit.path, commit.sizeBytes)
-      case .sendWholeFile(let file): return publish(&state, file.path, UInt64(file.plainBytes))
-      case .prewarm, .secureSession, .sendBundle, .sendRun, .sendZeros: return .warmed
+      case .wholeFile(let file): return publish(&state, file.path, UInt64(file.plainBytes))
+      case .prewarm, .secureSession, .bundle, .run, .zeros: return .warmed
       }
     }
   }

@@ -31,13 +31,13 @@ struct ChunkProtocolAnswer {
   /// The type, as far as it belongs to a failure at all.
   var type: ProblemType? { (400..<600).contains(status) ? problem?.knownType : nil }
 
-  func failure(of step: UploadStep) -> StepFailure {
+  func failure(of step: DestinationStep) -> StepFailure {
     guard let type else { return page ?? failureByStatus(step) }
     let failure = failure(type, step)
     return StepFailure(failure.kind, failure.message, retryAfter: retryAfter)
   }
 
-  private func failure(_ type: ProblemType, _ step: UploadStep) -> StepFailure {
+  private func failure(_ type: ProblemType, _ step: DestinationStep) -> StepFailure {
     switch type {
     case .unauthorized where isAnonymous:
       StepFailure(
@@ -106,14 +106,14 @@ struct ChunkProtocolAnswer {
   }
 
   /// A problem of the protocol, if not one of those that are known here. What only opens a connection has no body to say it in.
-  private func isOfReceiver(_ step: UploadStep) -> Bool {
+  private func isOfReceiver(_ step: DestinationStep) -> Bool {
     if case .prewarm = step { return true }
     return problem?.type.hasPrefix(Self.problemTypes) == true
   }
 
   private static let problemTypes = "urn:uploadfs:problem:"
 
-  private func failureByStatus(_ step: UploadStep) -> StepFailure {
+  private func failureByStatus(_ step: DestinationStep) -> StepFailure {
     if (400..<500).contains(status), !isOfReceiver(step),
       let unmarked = StepFailure.unmarked(
         response, "The receiver at \(endpoint.text) answered \(status)\(ServerWords(response).quoted)")
@@ -140,7 +140,7 @@ struct ChunkProtocolAnswer {
     return StepFailure(failure.kind, failure.message, retryAfter: retryAfter)
   }
 
-  private func ownWords(for common: CommonStatus, _ step: UploadStep) -> String? {
+  private func ownWords(for common: CommonStatus, _ step: DestinationStep) -> String? {
     switch common {
     case .unauthorized: failure(.unauthorized, step).message
     case .forbidden: failure(.forbidden, step).message
@@ -159,10 +159,10 @@ struct ChunkProtocolAnswer {
 
   /// A file in one request that the receiver is still busy with, for a request whose answer did not come: it is told when to ask
   /// again, which is no try that has failed.
-  private func isStillRunning(_ step: UploadStep) -> Bool {
+  private func isStillRunning(_ step: DestinationStep) -> Bool {
     switch step {
-    case .sendWholeFile, .sendBundle: retryAfter != nil
-    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort: false
+    case .wholeFile, .bundle: retryAfter != nil
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort: false
     }
   }
 
@@ -184,22 +184,22 @@ struct ChunkProtocolAnswer {
   }
 
   /// A session that is gone is opened again; where there is no session yet, the address is wrong.
-  private func gone(_ step: UploadStep) -> StepFailure {
+  private func gone(_ step: DestinationStep) -> StepFailure {
     switch step {
-    case .prewarm, .openSession, .sendWholeFile, .sendBundle:
+    case .prewarm, .openSession, .wholeFile, .bundle:
       StepFailure(
         .unexpectedAnswer, "There is no uploadfs receiver at \(endpoint.text) (\(status)). Check the address.")
-    case .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort:
+    case .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort:
       StepFailure(
         .sessionGone, "The upload session at \(endpoint.text) has ended; the file is sent again in a new one.")
     }
   }
 
   /// The receiver keeps what it has of it, and takes nothing more into it.
-  private func damaged(_ step: UploadStep) -> StepFailure {
+  private func damaged(_ step: DestinationStep) -> StepFailure {
     switch step {
-    case .prewarm, .openSession, .sendWholeFile, .sendBundle: serverError
-    case .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort:
+    case .prewarm, .openSession, .wholeFile, .bundle: serverError
+    case .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort:
       StepFailure(
         .sessionDamaged,
         "The upload session at \(endpoint.text) was damaged there; its log says how. The file is sent again in a new one."
@@ -208,10 +208,10 @@ struct ChunkProtocolAnswer {
   }
 
   /// An answer without a known type does not tell whether the session is gone, and the session may hold the only copy.
-  private func notThere(_ step: UploadStep) -> StepFailure {
+  private func notThere(_ step: DestinationStep) -> StepFailure {
     switch step {
-    case .prewarm, .openSession, .sendWholeFile, .sendBundle: gone(step)
-    case .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort:
+    case .prewarm, .openSession, .wholeFile, .bundle: gone(step)
+    case .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort:
       StepFailure(
         .unexpectedAnswer,
         "The receiver at \(endpoint.text) answered \(status)\(because); it is asked again. Do both sides have the same version?"
@@ -219,10 +219,10 @@ struct ChunkProtocolAnswer {
     }
   }
 
-  private func tooLarge(_ step: UploadStep) -> StepFailure {
+  private func tooLarge(_ step: DestinationStep) -> StepFailure {
     let thing =
       switch step {
-      case .sendChunk, .sendRun, .sendZeros: "The chunk or the file"
+      case .chunk, .run, .zeros: "The chunk or the file"
       default: "The file"
       }
     guard problem?.knownType != nil else {

@@ -6,29 +6,29 @@ import Lookup
 
 extension ChunkProtocolDestination {
   /// What a response to a step means. Whatever the response holds, this returns.
-  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  public func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     switch (step, response.status) {
     case (_, 200..<300) where response.isForeignPage: refused(step, response)
     case (.prewarm, 200..<300): .warmed
     case (.openSession(let opening), 200), (.openSession(let opening), 201): opened(opening, response)
     case (.querySession(let session), 200), (.secureSession(let session), 200): held(session, response)
-    case (.sendChunk, 200), (.sendChunk, 201), (.sendChunk, 204): .chunkStored
-    case (.sendZeros, 200), (.sendZeros, 201): .chunkStored
+    case (.chunk, 200), (.chunk, 201), (.chunk, 204): .chunkStored
+    case (.zeros, 200), (.zeros, 201): .chunkStored
     case (.commit(let commit), 200), (.commit(let commit), 201): published(response, as: expectation(commit))
     case (.abort, 200..<300): .ended
     case (.abort, 404), (.abort, 410): ended(step, response)
-    case (.sendWholeFile(let sending), 200), (.sendWholeFile(let sending), 201):
+    case (.wholeFile(let sending), 200), (.wholeFile(let sending), 201):
       published(response, as: expectation(sending))
-    case (.sendBundle(let sendings), 200):
-      members(sendings.map { .sendWholeFile($0) }, ProtocolLimits.bundleFilesMax, "files", response)
-    case (.sendRun(let sendings), 200):
-      members(sendings.map { .sendChunk($0) }, ProtocolLimits.runChunksMax, "chunks", response)
+    case (.bundle(let sendings), 200):
+      members(sendings.map { .wholeFile($0) }, ProtocolLimits.bundleFilesMax, "files", response)
+    case (.run(let sendings), 200):
+      members(sendings.map { .chunk($0) }, ProtocolLimits.runChunksMax, "chunks", response)
     default: refused(step, response)
     }
   }
 
   /// The receiver does not know the session, where it says so itself.
-  private func ended(_ step: UploadStep, _ response: HTTPResponse) -> StepOutcome {
+  private func ended(_ step: DestinationStep, _ response: HTTPResponse) -> StepOutcome {
     let outcome = refused(step, response)
     if case .refused(let failure) = outcome, failure.kind == .sessionGone { return .ended }
     return outcome
@@ -70,7 +70,7 @@ extension ChunkProtocolDestination {
 
   /// Each member of the request is answered for itself, as the step that would have sent it alone.
   private func members(
-    _ steps: [UploadStep], _ membersMax: Int, _ things: String, _ response: HTTPResponse
+    _ steps: [DestinationStep], _ membersMax: Int, _ things: String, _ response: HTTPResponse
   ) -> StepOutcome {
     let answers: [BundleAnswer]
     do {
@@ -92,7 +92,7 @@ extension ChunkProtocolDestination {
       })
   }
 
-  private func refused(_ step: UploadStep, _ response: HTTPResponse) -> StepOutcome {
+  private func refused(_ step: DestinationStep, _ response: HTTPResponse) -> StepOutcome {
     let answer = ChunkProtocolAnswer(response, endpoint: endpoint, isAnonymous: authorization == nil)
     if case .commit(let commit) = step {
       switch answer.type {

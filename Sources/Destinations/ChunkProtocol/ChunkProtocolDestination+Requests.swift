@@ -5,7 +5,7 @@ public import UploadEngine
 
 extension ChunkProtocolDestination {
   /// The request that carries out a step over one of the addresses; over the first for one that there is not.
-  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+  public func request(for step: DestinationStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     var request = withPresentCredential().request(for: step)
     request.url = url(of: endpoint).text + request.url
     return request
@@ -33,7 +33,7 @@ extension ChunkProtocolDestination {
   }
 
   /// The request without the address that stands in front of its target.
-  private func request(for step: UploadStep) -> HTTPRequest {
+  private func request(for step: DestinationStep) -> HTTPRequest {
     switch step {
     case .prewarm: request(.head, .root)
     case .openSession(let opening): openingRequest(opening)
@@ -43,13 +43,13 @@ extension ChunkProtocolDestination {
       request(
         .get, .upload(id: session.id), query: ProtocolPath.digestsQuery + "&" + ProtocolPath.durableQuery,
         limits: HTTPRequestLimits(total: ChunkProtocolDestination.commitTimeout))
-    case .sendChunk(let sending): chunkRequest(sending)
+    case .chunk(let sending): chunkRequest(sending)
     case .commit(let commit): commitRequest(commit)
     case .abort(let session): request(.delete, .upload(id: session.id))
-    case .sendWholeFile(let sending): wholeFileRequest(sending)
-    case .sendBundle(let sendings): bundleRequest(sendings)
-    case .sendRun(let sendings): runRequest(sendings)
-    case .sendZeros(let sending): zerosRequest(sending)
+    case .wholeFile(let sending): wholeFileRequest(sending)
+    case .bundle(let sendings): bundleRequest(sendings)
+    case .run(let sendings): runRequest(sendings)
+    case .zeros(let sending): zerosRequest(sending)
     }
   }
 

@@ -69,12 +69,12 @@ public struct FormDestination: Destination {
   // MARK: - Requests
 
   /// The request that carries out a step. There is one address, and one thing to ask of it.
-  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+  public func request(for step: DestinationStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     switch step {
-    case .sendWholeFile(let sending): return fileRequest(sending)
+    case .wholeFile(let sending): return fileRequest(sending)
     // Not the form itself: it may be a program that does something whenever it is asked.
-    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort,
-      .sendBundle:
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort,
+      .bundle:
       return HTTPRequest(.head, address.frontURL, headers: credentialFields)
     }
   }
@@ -116,24 +116,24 @@ public struct FormDestination: Destination {
   // MARK: - Outcomes
 
   /// What a response to a step means.
-  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  public func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     switch step {
     case .prewarm: return .warmed
-    case .sendWholeFile(let sending) where response.status == 417 && mayAsk(before: sending):
+    case .wholeFile(let sending) where response.status == 417 && mayAsk(before: sending):
       question.refused()
       let said = "The server at \(address.text) answered 417: it is not to be asked before a large file (Expect)"
       return .refused(StepFailure(.unexpectedAnswer, "\(said). The file goes out without that."))
-    case .sendWholeFile(let sending):
+    case .wholeFile(let sending):
       let success = FormSuccess(response: response, address: address.text, options: options)
       return success.failure.map { .refused($0) } ?? published(sending, FormAnswer(response))
-    case .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort, .sendBundle:
+    case .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort, .bundle:
       return .refused(StepFailure(.unexpectedAnswer, "\(address.text) is a form, which takes whole files only."))
     }
   }
 
   /// Whether the server may have the file depends on how much of the request was sent.
-  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
-    guard case .sendWholeFile = step, error.mayHaveArrived, error.kind != .stopped else {
+  public func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
+    guard case .wholeFile = step, error.mayHaveArrived, error.kind != .stopped else {
       return .refused(StepFailure(error))
     }
     let what = "All of the file was sent and no answer came: \(error.message). The server may have it"

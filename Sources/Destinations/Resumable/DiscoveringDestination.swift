@@ -51,15 +51,15 @@ public struct DiscoveringDestination: Destination {
   }
 
   /// Who carries out a step, by what is known.
-  private func destination(for step: UploadStep, after responses: [HTTPResponse]) -> any Destination {
+  private func destination(for step: DestinationStep, after responses: [HTTPResponse]) -> any Destination {
     switch step {
     case .querySession(.credentialTrial): break
     case .querySession(let session), .secureSession(let session), .abort(let session): return owner(of: session)
-    case .sendChunk(let sending): return owner(of: sending.session)
+    case .chunk(let sending): return owner(of: sending.session)
     case .commit(let commit): return owner(of: commit.session)
-    case .prewarm, .openSession, .sendWholeFile, .sendBundle, .sendRun, .sendZeros: break
+    case .prewarm, .openSession, .wholeFile, .bundle, .run, .zeros: break
     }
-    let asks = if case .sendWholeFile = step { choice.isDraft.withLock { $0 } == nil } else { true }
+    let asks = if case .wholeFile = step { choice.isDraft.withLock { $0 } == nil } else { true }
     if asks, let found = responses.first.flatMap(Self.isDraft) { choice.isDraft.withLock { $0 = found } }
     let isDraft = choice.isDraft.withLock { $0 }
     // The draft's question is also one for servers of tus.
@@ -71,29 +71,29 @@ public struct DiscoveringDestination: Destination {
   }
 
   /// The request that carries out a step. There is one address.
-  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+  public func request(for step: DestinationStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     destination(for: step, after: []).request(for: step, at: endpoint)
   }
 
   /// The next request of a step that takes several.
   public func followUp(
-    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID = .first
+    of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID = .first
   ) -> HTTPRequest? {
     destination(for: step, after: responses).followUp(of: step, after: responses, at: endpoint)
   }
 
   /// What the response to a step means, where it needs no other.
-  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  public func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     outcome(of: step, responses: [response])
   }
 
   /// What the responses to a step mean. Whatever they hold, this returns.
-  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+  public func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome {
     destination(for: step, after: responses).outcome(of: step, responses: responses)
   }
 
   /// What it means for a step that there was no answer.
-  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+  public func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
     destination(for: step, after: []).outcome(of: step, lost: error)
   }
 }

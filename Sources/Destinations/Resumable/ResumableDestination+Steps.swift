@@ -10,7 +10,7 @@ extension ResumableDestination {
   /// Where a step would end because something says without a word of the draft that an upload is not there, the server is asked what
   /// it takes, and for the upload: one that answers the first and still has no upload is there itself, and its word counts. Otherwise
   /// something in between has said it, and the step is tried again.
-  func next(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
+  func next(_ step: DestinationStep, after responses: [HTTPResponse]) -> NextRequest {
     guard let upload = upload(of: step, responses), let index = stop(of: step, responses) else {
       return decide(step, after: responses)
     }
@@ -24,19 +24,19 @@ extension ResumableDestination {
   }
 
   /// The upload that a step is about, where it is known by an address.
-  private func upload(of step: UploadStep, _ responses: [HTTPResponse]) -> String? {
+  private func upload(of step: DestinationStep, _ responses: [HTTPResponse]) -> String? {
     switch step {
-    case .sendChunk(let sending): ResumableSession(sending.session.id)?.upload
+    case .chunk(let sending): ResumableSession(sending.session.id)?.upload
     case .commit(let commit): ResumableSession(commit.session.id)?.upload
-    case .sendWholeFile(let sending):
+    case .wholeFile(let sending):
       memory.attempt(at: SmallFile(sending))?.earlier
         ?? responses.lazy.compactMap { try? created(answer($0)).get() }.first
-    case .prewarm, .openSession, .querySession, .secureSession, .abort, .sendBundle, .sendRun, .sendZeros: nil
+    case .prewarm, .openSession, .querySession, .secureSession, .abort, .bundle, .run, .zeros: nil
     }
   }
 
   /// The answer in the server's place by which the step would end.
-  private func stop(of step: UploadStep, _ responses: [HTTPResponse]) -> Int? {
+  private func stop(of step: DestinationStep, _ responses: [HTTPResponse]) -> Int? {
     responses.indices.first { index in
       guard answer(responses[index]).isUnattested else { return false }
       guard case .ended(.refused(let failure)) = decide(step, after: Array(responses[...index])) else { return false }
@@ -44,7 +44,7 @@ extension ResumableDestination {
     }
   }
 
-  private func decide(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
+  private func decide(_ step: DestinationStep, after responses: [HTTPResponse]) -> NextRequest {
     switch step {
     case .prewarm:
       guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
@@ -53,11 +53,11 @@ extension ResumableDestination {
       return .ended(isAnswer ? .warmed : .refused(answer.failure()))
     case .openSession(let opening): return open(opening, responses)
     case .querySession(let session), .secureSession(let session): return query(session, responses)
-    case .sendChunk(let sending): return send(sending, responses)
+    case .chunk(let sending): return send(sending, responses)
     case .commit(let commit): return publish(commit, responses)
     case .abort(let session): return abort(session, responses)
-    case .sendWholeFile(let sending): return send(sending, responses)
-    case .sendBundle, .sendRun, .sendZeros:
+    case .wholeFile(let sending): return send(sending, responses)
+    case .bundle, .run, .zeros:
       return .ended(unexpected("was sent several files or chunks in one request, which it never offered to take"))
     }
   }

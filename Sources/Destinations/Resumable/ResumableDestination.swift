@@ -78,24 +78,24 @@ public struct ResumableDestination: Destination {
   // MARK: - Steps
 
   /// The request that carries out a step. There is one address.
-  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+  public func request(for step: DestinationStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     if case .send(let request) = next(step, after: []) { request } else { optionsRequest() }
   }
 
   /// The next request of a step that takes several.
   public func followUp(
-    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID = .first
+    of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID = .first
   ) -> HTTPRequest? {
     if case .send(let request) = next(step, after: responses) { request } else { nil }
   }
 
   /// What the response to a step means, where it needs no other.
-  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  public func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     outcome(of: step, responses: [response])
   }
 
   /// What the responses to a step mean. Whatever they hold, this returns.
-  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+  public func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome {
     guard case .ended(let outcome) = next(step, after: responses) else {
       return unexpected("needs too many requests for one step")
     }
@@ -103,9 +103,9 @@ public struct ResumableDestination: Destination {
   }
 
   /// An upload whose address is known can be asked. That of a small file that went in one request is unknown.
-  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+  public func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
     let failure = StepFailure(error)
-    guard case .sendWholeFile(let sending) = step, error.mayHaveArrived, error.kind != .stopped,
+    guard case .wholeFile(let sending) = step, error.mayHaveArrived, error.kind != .stopped,
       let features = memory.attempt(at: SmallFile(sending))?.features, !isCareful(sending, features),
       memory.upload(of: SmallFile(sending)) == nil
     else { return .refused(failure) }

@@ -17,15 +17,15 @@ extension S3Destination {
   }
 
   /// What a step begins with; kept for its answers.
-  func begin(_ step: UploadStep) {
+  func begin(_ step: DestinationStep) {
     switch step {
     case .openSession(let opening):
       publishedParts.begin(opening)
       begin(.opening, opening.nonce, opening.path, opening.right)
     case .commit(let commit): begin(.completion, commit.session.nonce, commit.path, commit.right)
-    case .sendWholeFile(let sending):
+    case .wholeFile(let sending):
       begin(.object, sending.nonce, sending.path, sending.right, mayTry: sending.plainBytes <= Self.trialBytesMax)
-    case .prewarm, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .abort, .sendBundle: break
+    case .prewarm, .querySession, .secureSession, .chunk, .run, .zeros, .abort, .bundle: break
     }
   }
 

@@ -5,12 +5,12 @@ public import UploadEngine
 
 extension S3Destination {
   /// What the response to a step means, where it needs no other.
-  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  public func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     outcome(of: step, responses: [response])
   }
 
   /// What the responses to a step and its follow-ups mean. Whatever they hold, this returns.
-  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+  public func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome {
     guard let first = responses.first else { return unexpected("did not answer") }
     let answer = S3Answer(first)
     switch step {
@@ -19,38 +19,38 @@ extension S3Destination {
       return first.status < 500 ? .warmed : refused(answer)
     case .openSession(let opening): return opened(opening, responses)
     case .querySession, .secureSession: return held(responses)
-    case .sendChunk(let sending): return sent(sending, responses)
+    case .chunk(let sending): return sent(sending, responses)
     case .commit(let commit): return committed(commit, course(of: commit, responses))
     case .abort(let session):
       publishedParts.ended(session)
       return answer.isSuccess || answer.status == 404 && answer.code != nil ? .ended : refused(answer)
-    case .sendWholeFile(let sending): return published(sending, course(of: sending, responses))
-    case .sendBundle, .sendRun, .sendZeros:
+    case .wholeFile(let sending): return published(sending, course(of: sending, responses))
+    case .bundle, .run, .zeros:
       return unexpected("was sent several files or chunks in one request, which it never offered to take")
     }
   }
 
   /// It can be tried again. A server that never answers a copy is not asked for ever.
-  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
-    if case .sendChunk(let sending) = step, sending.copied != nil { publishedParts.copied(sending, .failed) }
+  public func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
+    if case .chunk(let sending) = step, sending.copied != nil { publishedParts.copied(sending, .failed) }
     return .refused(StepFailure(error))
   }
 
   /// What was published stays so when a trial or a probe behind it has no answer.
   public func outcome(
-    of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]
+    of step: DestinationStep, lost error: TransportError, after responses: [HTTPResponse]
   ) -> StepOutcome {
     let course: S3Course
     switch step {
     case .commit(let commit): course = self.course(of: commit, responses)
-    case .sendWholeFile(let sending): course = self.course(of: sending, responses)
-    case .sendChunk(let sending):
+    case .wholeFile(let sending): course = self.course(of: sending, responses)
+    case .chunk(let sending):
       // Its copy was answered, and its bytes were lost.
       if sending.copied != nil, let first = responses.first {
         publishedParts.copied(sending, S3CopyEnd(S3Answer(first), to: sending))
       }
       return .refused(StepFailure(error))
-    case .prewarm, .openSession, .querySession, .secureSession, .sendRun, .sendZeros, .abort, .sendBundle:
+    case .prewarm, .openSession, .querySession, .secureSession, .run, .zeros, .abort, .bundle:
       return outcome(of: step, lost: error)
     }
     return switch course.done {

@@ -4,24 +4,24 @@ public import UploadEngine
 
 extension S3Destination {
   /// The request that carries out a step. There is one address.
-  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+  public func request(for step: DestinationStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     begin(step)
     switch step {
     case .querySession(let session), .secureSession(let session): return listRequest(session, after: 0)
-    case .sendChunk(let sending): return copyRequest(sending) ?? partRequest(sending)
+    case .chunk(let sending): return copyRequest(sending) ?? partRequest(sending)
     case .abort(let session): return uploadRequest(.delete, session)
-    case .openSession, .commit, .sendWholeFile:
+    case .openSession, .commit, .wholeFile:
       // Each of them begins with one.
       return followUp(of: step, after: [], at: endpoint) ?? request(.head, key: nil)
     // Several files or chunks in one request are never asked for: they have to be offered.
-    case .prewarm, .sendBundle, .sendRun, .sendZeros: return request(.head, key: nil)
+    case .prewarm, .bundle, .run, .zeros: return request(.head, key: nil)
     }
   }
 
   /// The rest of a list of parts, probes of objects before and behind a publication, and the request without what the server does not
   /// know, checksums or conditions.
   public func followUp(
-    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
+    of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID
   ) -> HTTPRequest? {
     switch step {
     case .querySession(let session), .secureSession(let session):
@@ -32,7 +32,7 @@ extension S3Destination {
       case .send(_, let condition, _): return completionRequest(commit, condition)
       case .end: return nil
       }
-    case .sendWholeFile(let sending):
+    case .wholeFile(let sending):
       switch course(of: sending, responses).turn {
       case .look(let key): return request(.head, key: key)
       case .send(let key, let condition, let withChecksum):
@@ -41,14 +41,14 @@ extension S3Destination {
       case .end: return nil
       }
     case .openSession(let opening): return nextOpeningRequest(opening, responses)
-    case .sendChunk(let sending):
+    case .chunk(let sending):
       // What cannot be copied is sent.
       guard sending.copied != nil, responses.count == 1, let first = responses.first else { return nil }
       return switch S3CopyEnd(S3Answer(first), to: sending) {
       case .copied, .failed: nil
       case .isUnknown, .isUseless: partRequest(sending)
       }
-    case .prewarm, .sendRun, .sendZeros, .abort, .sendBundle:
+    case .prewarm, .run, .zeros, .abort, .bundle:
       return nil
     }
   }

@@ -139,10 +139,10 @@ extension TusDestination {
   }
 
   /// The step's last request may have made a file of what was sent.
-  func mayComplete(_ step: UploadStep) -> Bool {
+  func mayComplete(_ step: DestinationStep) -> Bool {
     switch step {
     case .commit(let commit): memory.isJoining(commit.session.id)
-    case .sendWholeFile: true
+    case .wholeFile: true
     default: false
     }
   }

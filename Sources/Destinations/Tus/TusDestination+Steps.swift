@@ -9,7 +9,7 @@ extension TusDestination {
   ///
   /// Where a step would end because something says without the protocol's own header that an upload is not there, the server
   /// is asked first what it can do: one that answers that is there itself, and its word counts. tuspyserver 4 answers 404 so.
-  func next(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
+  func next(_ step: DestinationStep, after responses: [HTTPResponse]) -> NextRequest {
     let (attested, isAsked) = attested(step, responses)
     let next = decide(step, after: attested)
     guard !isAsked, attested.last.map(answer)?.isUnattested == true, isStopped(next) else { return next }
@@ -23,7 +23,9 @@ extension TusDestination {
   }
 
   /// The responses without the one that says whether the server itself is there, and with its sign on those that it confirms.
-  private func attested(_ step: UploadStep, _ responses: [HTTPResponse]) -> (responses: [HTTPResponse], isAsked: Bool) {
+  private func attested(_ step: DestinationStep, _ responses: [HTTPResponse]) -> (
+    responses: [HTTPResponse], isAsked: Bool
+  ) {
     guard responses.contains(where: { answer($0).isUnattested }) else { return (responses, false) }
     for (index, response) in responses.enumerated().dropLast() where answer(response).isUnattested {
       let before = Array(responses[...index])
@@ -35,7 +37,7 @@ extension TusDestination {
     return (responses, false)
   }
 
-  private func decide(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
+  private func decide(_ step: DestinationStep, after responses: [HTTPResponse]) -> NextRequest {
     switch step {
     case .prewarm:
       guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
@@ -44,11 +46,11 @@ extension TusDestination {
       return .ended(isAnswer ? .warmed : .refused(answer.failure()))
     case .openSession(let opening): return open(opening, responses)
     case .querySession(let session), .secureSession(let session): return query(session, responses)
-    case .sendChunk(let sending): return send(sending, responses)
+    case .chunk(let sending): return send(sending, responses)
     case .commit(let commit): return publish(commit, responses)
     case .abort(let session): return abort(session, responses)
-    case .sendWholeFile(let sending): return send(sending, responses)
-    case .sendBundle, .sendRun, .sendZeros:
+    case .wholeFile(let sending): return send(sending, responses)
+    case .bundle, .run, .zeros:
       return .ended(unexpected("was sent several files or chunks in one request, which it never offered to take"))
     }
   }

@@ -2,18 +2,18 @@ import UploadEngine
 
 extension TusDestination {
   /// The uploads that the requests of a step name.
-  func uploads(of step: UploadStep, _ responses: [HTTPResponse]) -> [String] {
+  func uploads(of step: DestinationStep, _ responses: [HTTPResponse]) -> [String] {
     address.created(in: responses) + uploads(of: step)
   }
 
-  private func uploads(of step: UploadStep) -> [String] {
+  private func uploads(of step: DestinationStep) -> [String] {
     switch step {
     case .querySession(let session), .secureSession(let session), .abort(let session): return uploads(of: session)
-    case .sendChunk(let sending):
+    case .chunk(let sending):
       let row = sending.place.after.flatMap { TusPartial(token: $0)?.upload }
       return uploads(of: sending.session) + (row.map { [$0] } ?? [])
     case .commit(let commit): return uploads(of: commit.session) + parts(of: commit.chunks)
-    case .prewarm, .openSession, .sendWholeFile, .sendBundle, .sendRun, .sendZeros: return []
+    case .prewarm, .openSession, .wholeFile, .bundle, .run, .zeros: return []
     }
   }
 

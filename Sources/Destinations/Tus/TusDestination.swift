@@ -115,24 +115,24 @@ public struct TusDestination: Destination {
   // MARK: - Steps
 
   /// The request that carries out a step. There is one address.
-  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+  public func request(for step: DestinationStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     if case .send(let request) = next(step, after: []) { request } else { optionsRequest() }
   }
 
   /// The next request of a step that takes several.
   public func followUp(
-    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID = .first
+    of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID = .first
   ) -> HTTPRequest? {
     if case .send(let request) = next(step, after: responses) { request } else { nil }
   }
 
   /// What the response to a step means, where it needs no other.
-  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  public func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     outcome(of: step, responses: [response])
   }
 
   /// Whether a server may have the file depends on what was asked of it last.
-  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+  public func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
     guard error.mayHaveArrived, error.kind != .stopped, mayComplete(step) else {
       return .refused(StepFailure(error))
     }
@@ -140,7 +140,7 @@ public struct TusDestination: Destination {
   }
 
   /// What the responses to a step mean. Whatever they hold, this returns.
-  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+  public func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome {
     guard case .ended(let outcome) = next(step, after: responses) else {
       return unexpected("needs too many requests for one step")
     }

@@ -5,16 +5,16 @@ public import UploadEngine
 
 extension WebDAVDestination {
   /// What the response to a step means, where it needs no other.
-  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  public func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     outcome(of: step, responses: [response])
   }
 
   /// What the responses to a step and its follow-ups mean. Whatever they hold, this returns.
-  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+  public func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome {
     guard let first = responses.first else { return unexpected("did not answer") }
     switch step {
     case .prewarm: return first.status < 500 ? .warmed : .refused(failure(first, to: "say what it can do"))
-    case .sendWholeFile(let sending):
+    case .wholeFile(let sending):
       defer { memory.end(sending.nonce) }
       if let last = responses.last, let outcome = refusedQuestion(sending, last) { return outcome }
       return outcome(of: sending, course(of: sending, responses))
@@ -22,22 +22,22 @@ extension WebDAVDestination {
       return .refused(failure(first, to: "say whether its folder is there"))
     case .querySession, .secureSession:
       return .refused(StepFailure(.sessionGone, "The WebDAV server at \(address.text) knows no sessions."))
-    case .openSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort, .sendBundle:
+    case .openSession, .chunk, .run, .zeros, .commit, .abort, .bundle:
       return unexpected("takes whole files only")
     }
   }
 
   /// It can be tried again, from its beginning.
-  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
-    if case .sendWholeFile(let sending) = step { memory.end(sending.nonce) }
+  public func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
+    if case .wholeFile(let sending) = step { memory.end(sending.nonce) }
     return .refused(StepFailure(error))
   }
 
   /// What was sent whole is not sent again.
   public func outcome(
-    of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]
+    of step: DestinationStep, lost error: TransportError, after responses: [HTTPResponse]
   ) -> StepOutcome {
-    guard case .sendWholeFile(let sending) = step else { return .refused(StepFailure(error)) }
+    guard case .wholeFile(let sending) = step else { return .refused(StepFailure(error)) }
     defer { memory.end(sending.nonce) }
     let course = course(of: sending, responses)
     if case .published? = course.end { return outcome(of: sending, course) }

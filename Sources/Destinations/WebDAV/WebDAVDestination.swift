@@ -66,23 +66,23 @@ public struct WebDAVDestination: Destination {
   // MARK: - Requests
 
   /// The request that carries out a step. There is one address.
-  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+  public func request(for step: DestinationStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     switch step {
-    case .sendWholeFile(let sending):
+    case .wholeFile(let sending):
       begin(sending)
       return followUp(of: step, after: [], at: endpoint) ?? folderRequest
     case .prewarm: return request(.options, address.path(ofFolder: ""))
     // There are no sessions; the answer says whether the credentials count.
-    case .querySession, .secureSession, .openSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort, .sendBundle:
+    case .querySession, .secureSession, .openSession, .chunk, .run, .zeros, .commit, .abort, .bundle:
       return folderRequest
     }
   }
 
   /// The next request of a file.
   public func followUp(
-    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
+    of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID
   ) -> HTTPRequest? {
-    guard case .sendWholeFile(let sending) = step else { return nil }
+    guard case .wholeFile(let sending) = step else { return nil }
     let course = course(of: sending, responses)
     switch course.turn {
     case .askForFolder: return folderRequest

@@ -13,28 +13,11 @@ struct InFlightRequest: Hashable, Sendable {
     var bodyBytes: UInt64
   }
 
-  /// What a request was sent for.
-  enum Purpose: Hashable, Sendable {
-    case prewarm
-    case openSession(FileID)
-    case querySession(FileID)
-    case secureSession(FileID, session: String)
-    case chunks(FileID, [ChunkOrder], session: String)
-    case zeros(FileID, ZerosSending)
-    case commit(FileID)
-    case abort(SessionToEnd)
-    case wholeFiles([UploadSchedule.WholeFileTurn])
-
-    /// It carries nothing of a file's bytes, and is one of those that have a bound of their own.
-    var isControl: Bool {
-      switch self {
-      case .openSession, .querySession, .secureSession, .zeros, .commit: true
-      case .prewarm, .chunks, .abort, .wholeFiles: false
-      }
-    }
-  }
-
-  var purpose: Purpose
+  let order: SendOrder
+  /// The file that it was sent for; nil where it is for several, or for none.
+  let file: FileID?
+  /// The session that it ends.
+  var ending: SessionToEnd?
   var sentAt: MonotonicTime
   /// What is published by it.
   var publishes: [Publication] = []
@@ -58,6 +41,28 @@ struct InFlightRequest: Hashable, Sendable {
   /// Its connection was slower than others that are free; see `UploadSchedule+Stragglers`.
   var isStraggler = false
   var endpoint = EndpointID.first
+
+  init(_ order: SendOrder, for file: FileID? = nil, sentAt: MonotonicTime, endpoint: EndpointID = .first) {
+    self.order = order
+    self.file = file
+    self.sentAt = sentAt
+    self.endpoint = endpoint
+  }
+
+  /// The files that it was sent for.
+  var files: [FileID] {
+    let wholeFiles = order.wholeFiles
+    return wholeFiles.isEmpty ? file.map { [$0] } ?? [] : wholeFiles.map(\.file)
+  }
+
+  /// The only file whose bytes it carries.
+  var onlyFile: FileID? { order.carriesBytes ? file : nil }
+
+  /// Of the only file whose bytes it carries.
+  var chunkIndices: [Int] { order.chunks?.chunks.map(\.index) ?? [0] }
+
+  /// It is about the file, perhaps beside others.
+  func concerns(_ id: FileID) -> Bool { file == id || order.wholeFiles.contains { $0.file == id } }
 }
 
 /// Requests in flight, and what they hold of the schedule's bounds until they end. Few: the bounds see to that.
@@ -73,7 +78,7 @@ struct InFlightRequests: Sendable {
   private(set) var smallCount = 0
   /// Those that read their file while they send it.
   private(set) var streamCount = 0
-  /// Sessions, questions, commits: ``InFlightRequest/Purpose/isControl``.
+  /// Sessions, questions, commits: ``SendOrder/isControl``.
   private(set) var controlCount = 0
   /// What may be published although no request for it is in flight.
   var ambiguous = AmbiguousPublications()
@@ -109,10 +114,10 @@ struct InFlightRequests: Sendable {
   }
 
   private mutating func count(_ request: InFlightRequest, by step: Int) {
-    if case .chunks = request.purpose { chunkCount += step }
+    if request.order.chunks != nil { chunkCount += step }
     if request.carriesSmallFiles { smallCount += step }
     if request.streams != nil { streamCount += step }
-    if request.purpose.isControl { controlCount += step }
+    if request.order.isControl { controlCount += step }
   }
 
   // MARK: - Meanwhile
@@ -130,7 +135,7 @@ struct InFlightRequests: Sendable {
   mutating func commit(_ id: HTTPRequestID, lacksChunks: Bool) { table[id]?.lacksChunks = lacksChunks }
 
   /// A file has parts of the session again that this one is to end.
-  mutating func keep(_ session: SessionToEnd, of id: HTTPRequestID) { table[id]?.purpose = .abort(session) }
+  mutating func keep(_ session: SessionToEnd, of id: HTTPRequestID) { table[id]?.ending = session }
 }
 
 /// In the order in which they were sent.

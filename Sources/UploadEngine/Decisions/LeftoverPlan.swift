@@ -59,7 +59,7 @@ extension UploadSchedule {
     sessions.formUnion(catalog.recovery.sessionIDs)
     sessions.formUnion(destination.sessionsToEnd.ids)
     for underway in requests.values {
-      if case .abort(let discarded) = underway.purpose { sessions.insert(discarded.session.id) }
+      if let ending = underway.ending { sessions.insert(ending.session.id) }
     }
     return sessions
   }

@@ -131,66 +131,6 @@ public struct RequestOrder: Hashable, Sendable {
   public var isPublishedOnce = false
 }
 
-/// One request, without the chunk's bytes.
-public enum SendOrder: Hashable, Sendable {
-  case prewarm
-  case openSession(SessionOpening)
-  case querySession(SessionIdentity)
-  case secureSession(SessionIdentity)
-  case chunk(session: SessionIdentity, index: Int, digest: ChunkDigest, read: ReadID, place: ChunkPlace)
-  /// Several chunks of one session in one request; each is answered for itself.
-  case run(session: SessionIdentity, [ChunkOrder])
-  /// Chunks that are zeros: nothing of them is sent.
-  case zeros(ZerosSending)
-  case commit(SessionCommit)
-  case abort(SessionIdentity)
-  case wholeFile(WholeFileOrder)
-  /// Several small files in one request; each is answered for itself.
-  case bundle([WholeFileOrder])
-}
-
-extension SendOrder {
-  /// A file may be published by it that must not be published twice.
-  func isPublishedOnce(_ once: PublishedOnce) -> Bool {
-    switch self {
-    case .commit: once == .everything
-    case .wholeFile, .bundle: once != .nothing
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .abort: false
-    }
-  }
-
-  /// The chunks that it carries, and of which session.
-  package var chunks: (session: SessionIdentity, chunks: [ChunkOrder])? {
-    switch self {
-    case .chunk(let session, let index, let digest, let read, _):
-      (session, [ChunkOrder(index: index, digest: digest, read: read)])
-    case .run(let session, let chunks): (session, chunks)
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort, .wholeFile, .bundle: nil
-    }
-  }
-
-  /// The files whose contents it publishes.
-  var contents: [FileID] {
-    switch self {
-    case .commit(let commit): commit.fileID.map { [$0] } ?? []
-    case .wholeFile(let whole): [whole.file]
-    case .bundle(let files): files.map(\.file)
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .abort: []
-    }
-  }
-
-  /// The files that it names, and their paths.
-  package var publications: [(file: FileID, path: RelativePath)] {
-    switch self {
-    case .openSession(let opening): [(opening.fileID, opening.path)]
-    case .commit(let commit): commit.fileID.map { [($0, commit.path)] } ?? []
-    case .wholeFile(let whole): [(whole.file, whole.path)]
-    case .bundle(let files): files.map { ($0.file, $0.path) }
-    case .prewarm, .querySession, .secureSession, .chunk, .run, .zeros, .abort: []
-    }
-  }
-}
-
 /// One chunk that goes in a request, alone or with others of its session.
 public struct ChunkOrder: Hashable, Sendable {
   /// Its position.
@@ -205,6 +145,23 @@ public struct ChunkOrder: Hashable, Sendable {
     self.index = index
     self.digest = digest
     self.read = read
+  }
+}
+
+/// One chunk of a session to send.
+public struct SessionChunk: Hashable, Sendable {
+  /// The session.
+  public var session: SessionIdentity
+  /// Which chunk, and where its bytes are.
+  public var chunk: ChunkOrder
+  /// Where in its row it is.
+  public var place: ChunkPlace
+
+  /// A chunk whose bytes are in a buffer.
+  public init(session: SessionIdentity, _ chunk: ChunkOrder, place: ChunkPlace = ChunkPlace()) {
+    self.session = session
+    self.chunk = chunk
+    self.place = place
   }
 }
 

@@ -57,9 +57,10 @@ extension UploadSchedule {
     let place = takePlace(of: index, in: file)
     let request = send(
       chunks.count > 1
-        ? .run(session: identity, chunks)
-        : .chunk(session: identity, index: index, digest: digest, read: read, place: place),
-      purpose: .chunks(id, chunks, session: identity.id),
+        ? .run(chunks.map { SessionChunk(session: identity, $0) })
+        : .chunk(
+          SessionChunk(session: identity, ChunkOrder(index: index, digest: digest, read: read), place: place)),
+      for: id,
       byteCount: chunks.reduce(0) { $0 + (file.transfer?.plan.byteCount(of: $1.index) ?? 0) },
       opensConnection: file.needsNewConnection, at: now)
     for chunk in chunks {
@@ -174,16 +175,5 @@ extension UploadSchedule {
   mutating func release(_ read: ReadID) {
     memory.buffers.release(read)
     actions.append(.release(read))
-  }
-}
-
-extension InFlightRequest.Purpose {
-  /// The reads whose bytes it carries.
-  var reads: [ReadID] {
-    switch self {
-    case .chunks(_, let chunks, _): chunks.map(\.read)
-    case .wholeFiles(let turns): turns.compactMap(\.read)
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: []
-    }
   }
 }

@@ -27,13 +27,13 @@ extension UploadSchedule {
     guard !destination.sessionsToEnd.isEmpty, maySend(at: now) else { return }
     let isBusy = !queues.working.isEmpty || files.counts.smallAtWork > 0
     guard destination.sessionsToEnd.isAnyTime(isBusy: isBusy, at: now.monotonic) else { return }
-    var room = Self.abortsMax - requests.values.count { $0.purpose.isAbort }
+    var room = Self.abortsMax - requests.values.count { $0.order.isAbort }
     var position = 0
     while room > 0, maySend(at: now),
       let session = destination.sessionsToEnd.takeNext(after: &position, isBusy: isBusy, at: now.monotonic)
     {
       room -= 1
-      send(.abort(session.session), purpose: .abort(session), at: now)
+      send(.abort(session.session), ending: session, at: now)
     }
   }
 
@@ -80,7 +80,7 @@ extension UploadSchedule {
     let wasToEnd = destination.sessionsToEnd.spare(id)
     var isKnown = catalog.recovery.spare(id) || wasToEnd
     for (request, underway) in requests {
-      guard case .abort(var session) = underway.purpose, session.session.id == id, !session.isKept else { continue }
+      guard var session = underway.ending, session.session.id == id, !session.isKept else { continue }
       session.isKept = true
       requests.keep(session, of: request)
       actions.append(.cancel(request))
@@ -99,11 +99,5 @@ extension UploadSchedule {
       putOff(
         SessionToEnd(session: SessionIdentity(id: session.id, nonce: []), of: session, due: now.monotonic))
     }
-  }
-}
-
-extension InFlightRequest.Purpose {
-  fileprivate var isAbort: Bool {
-    if case .abort = self { true } else { false }
   }
 }

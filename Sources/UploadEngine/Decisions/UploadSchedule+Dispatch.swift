@@ -215,47 +215,32 @@ extension UploadSchedule {
     destination.gate.maySend(at: now.monotonic) && !(destination.gate.isOpen && isTryingPath(at: now))
   }
 
+  /// Sends a request, for one file, or for several that it names.
   @discardableResult
   mutating func send(
-    _ order: SendOrder, purpose: InFlightRequest.Purpose, byteCount: Int = 0, opensConnection: Bool = false,
-    at now: Moment
+    _ order: SendOrder, for file: FileID? = nil, ending: SessionToEnd? = nil, byteCount: Int = 0,
+    opensConnection: Bool = false, at now: Moment
   ) -> HTTPRequestID {
     let request = makeRequestID()
     let endpoint = destination.endpoints.choose(at: now.monotonic)
-    let publishes = publications(of: order, purpose)
-    var sent = InFlightRequest(
-      purpose: purpose, sentAt: now.monotonic, publishes: publishes, byteCount: byteCount,
-      savedBytes: purpose.reads.reduce(0) { $0 + memory.buffers.saving(of: $1).bytes }, endpoint: endpoint)
-    if case .wholeFiles(let turns) = purpose {
-      sent.carriesSmallFiles = turns.allSatisfy { files.entry($0.id).map { isSmall($0.file) } ?? false }
-      if turns.contains(where: { files.entry($0.id)?.file.isStreamed ?? false }) {
+    let wholeFiles = order.wholeFiles
+    var sent = InFlightRequest(order, for: file, sentAt: now.monotonic, endpoint: endpoint)
+    sent.ending = ending
+    sent.publishes = publications(of: order, file)
+    sent.byteCount = byteCount
+    sent.savedBytes = order.reads.reduce(0) { $0 + memory.buffers.saving(of: $1).bytes }
+    if !wholeFiles.isEmpty {
+      sent.carriesSmallFiles = wholeFiles.allSatisfy { files.entry($0.file).map { isSmall($0.file) } ?? false }
+      if wholeFiles.contains(where: { $0.streamedBytes != nil }) {
         // Hours of one request say nothing about the speed between two answers.
         sent.byteCount = 0
-        sent.streams = purpose.file
+        sent.streams = file
       }
     }
     requests.begin(sent, as: request)
     destination.gate.sent(request)
-    tryPath(with: request, purpose, at: now)
-    switch purpose {
-    case .chunks(let id, let chunks, _):
-      let retries = files[id]?.transfer?.retries
-      let attempts = chunks.map { retries?[$0.index]?.attempts ?? 0 }.max() ?? 0
-      watch(request, of: id, byteCount, attempts: attempts, at: now)
-    case .wholeFiles(let turns):
-      let attempts = turns.map { files.entry($0.id)?.file.attempts ?? 0 }.max() ?? 0
-      if sent.streams != nil {
-        watchStream(request, of: purpose.file, byteCount, at: now)
-      } else {
-        // The transport sees a body that stalls, and an answer that does not come.
-        let isOnce = order.isPublishedOnce(destination.abilities.repeatsLeaveCopies)
-        watch(
-          request, of: purpose.file, byteCount, attempts: attempts,
-          answerTime: isOnce ? HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog : .zero,
-          at: now)
-      }
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: break
-    }
+    tryPath(with: request, order, at: now)
+    watch(request, sent, byteCount, at: now)
     actions.append(
       .send([
         RequestOrder(
@@ -263,6 +248,28 @@ extension UploadSchedule {
           isPublishedOnce: order.isPublishedOnce(destination.abilities.publishesOnce))
       ]))
     return request
+  }
+
+  private mutating func watch(
+    _ request: HTTPRequestID, _ sent: InFlightRequest, _ byteCount: Int, at now: Moment
+  ) {
+    switch sent.order {
+    case .chunk, .run:
+      guard let id = sent.file else { return }
+      let retries = files[id]?.transfer?.retries
+      let attempts = sent.chunkIndices.map { retries?[$0]?.attempts ?? 0 }.max() ?? 0
+      watch(request, of: id, byteCount, attempts: attempts, at: now)
+    case .wholeFile, .bundle:
+      guard sent.streams == nil else { return watchStream(request, of: sent.file, byteCount, at: now) }
+      let attempts = sent.order.wholeFiles.map { files.entry($0.file)?.file.attempts ?? 0 }.max() ?? 0
+      // The transport sees a body that stalls, and an answer that does not come.
+      let isOnce = sent.order.isPublishedOnce(destination.abilities.repeatsLeaveCopies)
+      watch(
+        request, of: sent.file, byteCount, attempts: attempts,
+        answerTime: isOnce ? HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog : .zero,
+        at: now)
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: break
+    }
   }
 }
 

@@ -64,7 +64,7 @@ extension UploadSchedule {
   /// Few requests are under way, and few files are such: they are looked through only for one of these.
   private var isChunkUnderWayAfterLosses: Bool {
     requests.values.contains {
-      guard case .chunks(let id, _, _) = $0.purpose else { return false }
+      guard $0.order.chunks != nil, let id = $0.file else { return false }
       return files.entry(id)?.file.progress.setbacks.areRepeated == true
     }
   }
@@ -89,12 +89,12 @@ extension UploadSchedule {
   mutating func noteReachability(
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment
   ) {
-    let purpose = underway.purpose
+    let order = underway.order
     destination.latestAnswer.begin(
-      bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero,
-      hasSentBytes: purpose.carriesBytes ? underway.hasSentBytes : nil)
-    guard case .refused(let failure) = outcome else { return proved(purpose.proof, request, at: now) }
-    if destination.gate.isProbe(request) { destination.refusals.probedInVain(purpose.files) }
+      bodyTime: order.proof == .takes ? now.monotonic - underway.sentAt : .zero,
+      hasSentBytes: order.carriesBytes ? underway.hasSentBytes : nil)
+    guard case .refused(let failure) = outcome else { return proved(order.proof, request, at: now) }
+    if destination.gate.isProbe(request) { destination.refusals.probedInVain(underway.files) }
     switch policy.verdict(on: failure.kind, attempts: 0) {
     case .pauseDestination:
       suspectDestination(request, underway.endpoint, failure, by: .answers, at: now)
@@ -109,7 +109,7 @@ extension UploadSchedule {
         // No answer, but no proof that nobody is there: the next request is the next probe.
         if destination.gate.isProbe(request) { closeGate(failure, by: .answers, at: now) }
       } else {
-        proved(purpose.proof, request, at: now)
+        proved(order.proof, request, at: now)
       }
     }
   }
@@ -118,18 +118,19 @@ extension UploadSchedule {
   private mutating func noteRefusal(
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ failure: StepFailure, at now: Moment
   ) {
-    let purpose = underway.purpose
     // That a session cannot be ended now says nothing of what captures need.
-    if case .abort = purpose, destination.gate.isOpen { return }
+    if case .abort = underway.order, destination.gate.isOpen { return }
     if failure.kind != .busy, moves(from: underway.endpoint, after: failure, at: now) {
       destination.latestAnswer.moved()
       if destination.gate.isProbe(request) { destination.gate.probeNext(at: now.monotonic) }
       return warmForOpenFiles(at: now)
     }
-    if case .openSession(let id) = purpose, destination.gate.isOpen { return restOpenings(after: id, failure, at: now) }
-    let isOfDestination = destination.refusals.refuse(purpose.files, wouldHaveProved: purpose.proof)
+    if case .openSession(let opening) = underway.order, destination.gate.isOpen {
+      return restOpenings(after: opening.fileID, failure, at: now)
+    }
+    let isOfDestination = destination.refusals.refuse(underway.files, wouldHaveProved: underway.order.proof)
     if !isOfDestination, destination.gate.isOpen { return }
-    suspectDestination(request, underway.endpoint, failure, by: purpose.proof, at: now)
+    suspectDestination(request, underway.endpoint, failure, by: underway.order.proof, at: now)
   }
 
   /// A server that begins no more uploads may take whole files and chunks all the same: only what needs a session waits.
@@ -145,7 +146,7 @@ extension UploadSchedule {
   func mayOpenSession(at now: Moment) -> Bool {
     guard let rest = destination.refusals.openingRest else { return true }
     guard rest.until <= now.monotonic else { return false }
-    return !requests.values.contains { if case .openSession = $0.purpose { true } else { false } }
+    return !requests.values.contains { if case .openSession = $0.order { true } else { false } }
   }
 
   private mutating func suspectDestination(
@@ -216,30 +217,5 @@ extension UploadSchedule {
     destination.warmConnections.lose()
     link.connectionsLost()
     watchdog.forgetAll()
-  }
-}
-
-extension InFlightRequest.Purpose {
-  /// What an answer to it proves.
-  fileprivate var proof: DestinationGate.Proof {
-    switch self {
-    case .prewarm, .querySession, .secureSession, .abort: .answers
-    case .openSession: .begins
-    case .chunks, .zeros, .commit, .wholeFiles: .takes
-    }
-  }
-
-  /// Bytes of files go out with it.
-  fileprivate var carriesBytes: Bool {
-    switch self {
-    case .chunks, .wholeFiles: true
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
-    }
-  }
-
-  /// The files that it was sent for.
-  fileprivate var files: [FileID] {
-    if case .wholeFiles(let turns) = self { return turns.map(\.id) }
-    return file.map { [$0] } ?? []
   }
 }

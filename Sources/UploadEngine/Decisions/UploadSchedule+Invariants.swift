@@ -12,11 +12,11 @@ extension UploadSchedule {
 
   /// What machines count by themselves is what there is.
   private var brokenCounts: [String] {
-    let bodies = requests.values.count { $0.purpose.carriesBody }
+    let bodies = requests.values.count { $0.order.carriesBytes }
     return broken([
       (link.inFlight == bodies, "the link counts \(link.inFlight) requests with bodies, of \(bodies)"),
       (
-        requests.chunkCount == requests.values.count { if case .chunks = $0.purpose { true } else { false } },
+        requests.chunkCount == requests.values.count { $0.order.chunks != nil },
         "requests with chunks are miscounted"
       ),
       (
@@ -43,7 +43,7 @@ extension UploadSchedule {
 
   /// Every buffer is some chunk's, or a request's whose file goes another way by now.
   private var brokenReads: [String] {
-    var known = LookupSet(requests.values.flatMap(\.purpose.reads))
+    var known = LookupSet(requests.values.flatMap(\.order.reads))
     var missing: [String] = []
     for file in files.values {
       for (index, state) in (file.transfer?.states ?? []).enumerated() {
@@ -83,15 +83,6 @@ extension UploadSchedule {
 
   private func broken(_ rules: [(holds: Bool, otherwise: String)]) -> [String] {
     rules.filter { !$0.holds }.map(\.otherwise)
-  }
-}
-
-extension InFlightRequest.Purpose {
-  fileprivate var carriesBody: Bool {
-    switch self {
-    case .chunks, .wholeFiles: true
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
-    }
   }
 }
 

@@ -104,7 +104,7 @@ extension UploadSchedule {
     let ids = (0..<count).map { _ in makeRequestID() }
     let endpoint = destination.endpoints.choose(at: now.monotonic)
     for request in ids {
-      requests.begin(InFlightRequest(purpose: .prewarm, sentAt: now.monotonic, endpoint: endpoint), as: request)
+      requests.begin(InFlightRequest(.prewarm, sentAt: now.monotonic, endpoint: endpoint), as: request)
     }
     if let first = ids.first {
       destination.gate.sent(first)

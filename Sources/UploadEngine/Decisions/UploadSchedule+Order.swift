@@ -33,20 +33,21 @@ extension UploadSchedule {
     if former != file.progress.formerPaths { file.progress.formerPaths = former }
   }
 
-  func publications(of order: SendOrder, _ purpose: InFlightRequest.Purpose) -> [InFlightRequest.Publication] {
+  /// What a request publishes that is sent for this file.
+  func publications(of order: SendOrder, _ file: FileID?) -> [InFlightRequest.Publication] {
     // Loops and no closures: those would have a copy of the schedule with each request.
     switch order {
     case .commit(let commit):
-      guard let id = purpose.file, let file = files.entry(id)?.file else { return [] }
+      guard let file = file.flatMap({ files.entry($0)?.file }) else { return [] }
       return [InFlightRequest.Publication(path: commit.path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: 0)]
     case .wholeFile(let whole): return [publication(of: whole)]
     case .bundle(let members):
       var publications: [InFlightRequest.Publication] = []
       for member in members { publications.append(publication(of: member)) }
       return publications
-    case .chunk(_, let index, _, _, _):
-      guard let id = purpose.file, let file = files.entry(id)?.file,
-        let publication = publication(ofChunk: index, of: file)
+    case .chunk(let one):
+      guard let file = file.flatMap({ files.entry($0)?.file }),
+        let publication = publication(ofChunk: one.chunk.index, of: file)
       else { return [] }
       return [publication]
     case .prewarm, .openSession, .querySession, .secureSession, .run, .zeros, .abort: return []
@@ -75,7 +76,7 @@ extension UploadSchedule {
   /// What a request is for is no longer wanted.
   mutating func endEarly(_ request: HTTPRequestID, _ underway: InFlightRequest) {
     guard !underway.publishes.isEmpty else { return actions.append(.cancel(request)) }
-    if case .commit = underway.purpose {
+    if case .commit = underway.order {
       // It is little more than its head: it is out. A receiver lets it wait for chunks that may not come any more.
       if destination.abilities.ordersPublications { actions.append(.cancel(request)) }
       return
@@ -104,7 +105,7 @@ extension UploadSchedule {
     // Our own kernel may go on sending it for that long.
     case .transport(.timedOut), .transport(.stalled): return Self.publicationPatience
     case .transport(.cancelled):
-      guard case .commit = underway.purpose, !underway.lacksChunks else { return nil }
+      guard case .commit = underway.order, !underway.lacksChunks else { return nil }
       return Self.arrivalPatience
     default: return kind.leavesOpenWhatBecameOfIt ? Self.arrivalPatience : nil
     }

@@ -22,8 +22,8 @@ extension UploadSchedule {
   }
 
   /// The first request after a pause tries the path, unless its answer takes the server a while: what a commit waits for may wait for it.
-  mutating func tryPath(with request: HTTPRequestID, _ purpose: InFlightRequest.Purpose, at now: Moment) {
-    guard destination.path.isInDoubt, !isTryingPath(at: now), !purpose.isAnsweredLate else { return }
+  mutating func tryPath(with request: HTTPRequestID, _ order: SendOrder, at now: Moment) {
+    guard destination.path.isInDoubt, !isTryingPath(at: now), !order.isAnsweredLate else { return }
     destination.path.tryWith(request)
     timers.start(.pathTrial, at: now.monotonic + PathProof.trialTime)
   }
@@ -35,15 +35,5 @@ extension UploadSchedule {
     }
     destination.path.prove()
     lookAtPlannedSessions(at: now)
-  }
-}
-
-extension InFlightRequest.Purpose {
-  /// The server assembles, or brings to its disk, before it answers.
-  fileprivate var isAnsweredLate: Bool {
-    switch self {
-    case .commit, .secureSession: true
-    case .prewarm, .openSession, .querySession, .chunks, .zeros, .abort, .wholeFiles: false
-    }
   }
 }

@@ -20,7 +20,7 @@ extension UploadSchedule {
         requests.arrived(bytes, of: request)
         link.arrived(Int(clamping: bytes - min(bytes, underway.sentBytes)), at: now.monotonic)
         // Of several files in one request it is not known whose bytes these are.
-        guard let id = underway.purpose.onlyFile else { continue }
+        guard let id = underway.onlyFile else { continue }
         countSent(of: id, at: now)
         actions.append(.showStatus(id))
       }
@@ -33,8 +33,8 @@ extension UploadSchedule {
     guard let transfer = file.transfer else { return 0 }
     let underWay = requests.reduce(UInt64(0)) { sum, entry in
       let (request, underway) = entry
-      guard underway.sentBytes > 0, underway.purpose.onlyFile == file.id else { return sum }
-      let present = underway.purpose.chunkIndices.reduce(0) { bytes, index in
+      guard underway.sentBytes > 0, underway.onlyFile == file.id else { return sum }
+      let present = underway.chunkIndices.reduce(0) { bytes, index in
         bytes + (transfer.isSending(request, at: index) ? transfer.plan.byteCount(of: index) : 0)
       }
       return sum + min(underway.sentBytes, UInt64(clamping: present))
@@ -49,8 +49,8 @@ extension UploadSchedule {
     let sent = sentBytes(of: file)
     guard !file.isStreamed, let plan = file.transfer?.plan else { return sent }
     let bytes = requests.values.reduce(UInt64(0)) { sum, underway in
-      guard underway.sentBytes > 0, underway.purpose.onlyFile == file.id else { return sum }
-      let chunks = underway.purpose.chunkIndices
+      guard underway.sentBytes > 0, underway.onlyFile == file.id else { return sum }
+      let chunks = underway.chunkIndices
       var arrived = underway.sentBytes
       for index in chunks.dropLast() {
         let whole = UInt64(clamping: plan.byteCount(of: index))
@@ -77,7 +77,7 @@ extension UploadSchedule {
     guard let transfer = file.transfer else { return file.progress.savedBytes }
     let underWay = requests.values.reduce(UInt64(0)) { sum, underway in
       guard underway.savedBytes > 0, underway.sentBytes > 0, underway.byteCount > 0,
-        underway.purpose.onlyFile == file.id
+        underway.onlyFile == file.id
       else { return sum }
       let part = min(1, Double(underway.sentBytes) / Double(underway.byteCount))
       return sum + UInt64(part * Double(underway.savedBytes))
@@ -90,7 +90,7 @@ extension UploadSchedule {
     guard let transfer = file.transfer else { return file.progress.savedBytes }
     var bytes = transfer.savedBytes
     for (request, underway) in requests where underway.savedBytes > 0 {
-      guard case .chunks(file.id, let chunks, _) = underway.purpose,
+      guard underway.file == file.id, let chunks = underway.order.chunks?.chunks,
         chunks.contains(where: { transfer.isSending(request, at: $0.index) })
       else { continue }
       bytes += UInt64(underway.savedBytes)
@@ -124,19 +124,4 @@ extension UploadSchedule {
 
   /// Acknowledged, or on its way, since the start.
   var sentBytes: UInt64 { requests.values.reduce(totals.acknowledgedBytes) { $0 + $1.sentBytes } }
-}
-
-extension InFlightRequest.Purpose {
-  /// The only file whose bytes it carries.
-  fileprivate var onlyFile: FileID? {
-    switch self {
-    case .chunks(let id, _, _): id
-    case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: nil
-    }
-  }
-
-  fileprivate var chunkIndices: [Int] {
-    if case .chunks(_, let chunks, _) = self { chunks.map(\.index) } else { [0] }
-  }
 }

@@ -8,7 +8,7 @@ extension UploadSchedule {
   /// It waits for a chunk that nobody will send any more. A small content's one request has all that it needs.
   mutating func cancelCommit(of file: FileUpload) {
     guard let request = file.publishing?.request, let underway = requests[request],
-      case .commit = underway.purpose
+      case .commit = underway.order
     else { return }
     requests.commit(request, lacksChunks: !(file.transfer?.isOnItsWay ?? false))
     endEarly(request, underway)

@@ -98,7 +98,7 @@ extension UploadSchedule {
         transfer.releasable.secured.count < Self.securedMin, transfer.hasUnsecured, releases(file)
       else { continue }
       files[id]?.session?.isSecuring = true
-      send(.secureSession(identity), purpose: .secureSession(id, session: identity.id), at: now)
+      send(.secureSession(identity), for: id, at: now)
     }
   }
 

@@ -66,8 +66,8 @@ extension UploadSchedule {
   /// spool is kept where the file is.
   mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: Moment) {
     leaveTransfer(&file)
-    for (request, underway) in requests where underway.purpose.file == file.id {
-      if case .openSession = underway.purpose { continue }
+    for (request, underway) in requests where underway.file == file.id {
+      if case .openSession = underway.order { continue }
       endEarly(request, underway)
     }
     abortSession(&file, endsParts: !keepsParts, at: now)

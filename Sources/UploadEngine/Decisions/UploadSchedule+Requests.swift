@@ -85,14 +85,13 @@ extension UploadSchedule {
     guard var underway = requests.end(request) else { return }
     underway.sharedFrame = sharedFrame
     underway.hasSentBytes = hasSentBytes
-    let purpose = underway.purpose
     let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome
     noteOrder(of: underway, outcome, at: now)
     learn(offers, at: now)
     destination.forms.learn(outcome)
-    if purpose.isControl || request == destination.path.trial { lookAtPlannedSessions(at: now) }
-    switch purpose {
-    case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
+    if underway.order.isControl || request == destination.path.trial { lookAtPlannedSessions(at: now) }
+    switch underway.order {
+    case .chunk, .run, .wholeFile, .bundle: unwatch(request, underway, outcome, at: now)
     case .prewarm, .openSession, .querySession:
       if case .refused = outcome { break }
       link.answered(after: now.monotonic - underway.sentAt)
@@ -101,37 +100,47 @@ extension UploadSchedule {
     let sign = signOfHealth(in: outcome)
     noteHealth(of: underway.endpoint, sign, at: now)
     noteReachability(request, underway, sign, at: now)
-    switch purpose {
+    answered(request, underway, outcome, connection, at: now)
+  }
+
+  /// What became of the request is told to what it was sent for.
+  private mutating func answered(
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
+    at now: Moment
+  ) {
+    switch underway.order {
     case .prewarm:
       guard case .warmed = outcome else { break }
       let isFirst = destination.warmConnections.answered()
       link.warmed(destination.warmConnections.answers, at: now.monotonic)
       if isFirst { warmForOpenFiles(at: now) }
-    case .abort(let session):
-      abortEnded(session, outcome, at: now)
-    case .openSession(let id):
-      sessionOpenEnded(id, request, outcome, at: now)
-    case .querySession(let id):
-      sessionQueryEnded(id, request, outcome, at: now)
-    case .secureSession(let id, let session):
-      secureEnded(id, session, outcome, at: now)
-    case .chunks(let id, let chunks, let session):
+    case .abort:
+      if let session = underway.ending { abortEnded(session, outcome, at: now) }
+    case .openSession(let opening):
+      sessionOpenEnded(opening.fileID, request, outcome, at: now)
+    case .querySession:
+      if let id = underway.file { sessionQueryEnded(id, request, outcome, at: now) }
+    case .secureSession(let session):
+      if let id = underway.file { secureEnded(id, session.id, outcome, at: now) }
+    case .chunk, .run:
+      guard let id = underway.file, let (session, chunks) = underway.order.chunks else { break }
       let savings = chunks.map { memory.buffers.saving(of: $0.read) }
       for chunk in chunks { release(chunk.read) }
       noteWarmth(id, connection)
       guard !stragglerEnded(id, request, underway, outcome) else { break }
-      chunksEnded(id, request, chunks, session, outcome, sentAt: underway.sentAt, at: now)
+      chunksEnded(id, request, chunks, session.id, outcome, sentAt: underway.sentAt, at: now)
       for (position, chunk) in chunks.enumerated()
       where outcome.ofMember(position, of: chunks.count).isChunkStored {
         noteSaving(savings[position], of: id, at: chunk.index)
       }
-    case .zeros(let id, let zeros):
-      zerosEnded(id, request, zeros, outcome, at: now)
-    case .commit(let id):
+    case .zeros(let zeros):
+      if let id = underway.file { zerosEnded(id, request, zeros, outcome, at: now) }
+    case .commit:
+      guard let id = underway.file else { break }
       noteWarmth(id, connection)
       publicationEnded(id, request, outcome, at: now)
-    case .wholeFiles(let turns):
-      wholeFilesEnded(turns, request, outcome, connection, sharedFrame, at: now)
+    case .wholeFile, .bundle:
+      wholeFilesEnded(underway.order.wholeFiles, request, outcome, connection, underway.sharedFrame, at: now)
     }
   }
 
@@ -288,27 +297,6 @@ extension StepOutcome {
   /// The server had the chunk's bytes already.
   var isChunkCopied: Bool {
     if case .chunkStoredAs(_, _, let isCopied) = self { isCopied } else { false }
-  }
-}
-
-extension InFlightRequest.Purpose {
-  /// The file that the request was sent for; nil when it was for several, or none.
-  var file: FileID? {
-    switch self {
-    case .prewarm, .abort: nil
-    case .openSession(let id), .querySession(let id), .commit(let id): id
-    case .secureSession(let id, _): id
-    case .chunks(let id, _, _): id
-    case .zeros(let id, _): id
-    case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
-    }
-  }
-}
-
-extension InFlightRequest.Purpose {
-  /// It is about the file, perhaps beside others.
-  func concerns(_ id: FileID) -> Bool {
-    if case .wholeFiles(let turns) = self { turns.contains { $0.id == id } } else { file == id }
   }
 }
 

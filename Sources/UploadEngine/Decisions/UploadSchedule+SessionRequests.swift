@@ -117,7 +117,7 @@ extension UploadSchedule {
       sizeBytes: isLengthOpen(file) || isSparse(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
     opening.takesBase = takesBase(file)
-    session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id), at: now))
+    session.state = .opening(send(.openSession(opening), for: file.id, at: now))
     file.session = session
   }
 
@@ -140,7 +140,7 @@ extension UploadSchedule {
     session.acknowledgedSinceAsked = []
     session.state = .querying(
       send(
-        .querySession(identity), purpose: .querySession(file.id), opensConnection: file.needsNewConnection, at: now))
+        .querySession(identity), for: file.id, opensConnection: file.needsNewConnection, at: now))
     file.session = session
   }
 
@@ -181,7 +181,7 @@ extension UploadSchedule {
       merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks,
       fileID: file.id, chunkBytes: session.chunkBytes)
-    let request = send(.commit(commit), purpose: .commit(file.id), at: now)
+    let request = send(.commit(commit), for: file.id, at: now)
     let epoch = file.snapshot.epoch
     file.session?.tries(path, epoch: epoch)
     file.progress.committedEpoch = epoch
@@ -195,7 +195,8 @@ extension UploadSchedule {
   /// Some servers assemble a large file for minutes, and one may be about nothing and never end: said after 20 s, 60 s, and so
   /// on, in longer and longer steps.
   mutating func noteSlowPublication(_ request: HTTPRequestID, at now: Moment) {
-    guard let underway = requests[request], case .commit(let id) = underway.purpose, let file = files.entry(id)?.file,
+    guard let underway = requests[request], case .commit = underway.order, let id = underway.file,
+      let file = files.entry(id)?.file,
       let path = file.publishing?.path
     else { return }
     // A commit that travels with the last chunks waits for them. Of one that has failed, or rests, meanwhile that is to be said.

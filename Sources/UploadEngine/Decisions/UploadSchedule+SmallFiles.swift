@@ -168,7 +168,7 @@ extension UploadSchedule {
     }
     guard let first = orders.first else { return }
     let request = send(
-      orders.count == 1 ? .wholeFile(first) : .bundle(orders), purpose: .wholeFiles(turns),
+      orders.count == 1 ? .wholeFile(first) : .bundle(orders), for: orders.count == 1 ? first.file : nil,
       byteCount: Int(clamping: byteCount), opensConnection: opensConnection, at: now)
     let isOnce = destination.abilities.publishesOnce != .nothing
     for order in orders {
@@ -185,39 +185,40 @@ extension UploadSchedule {
 
   /// A request with whole files has ended: each of them hears what became of it.
   mutating func wholeFilesEnded(
-    _ turns: [WholeFileTurn], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
+    _ orders: [WholeFileOrder], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
     _ frame: SharedFrame? = nil, at now: Moment
   ) {
-    if turns.count > 1, case .refused(let failure) = outcome, failure.kind == .requestTooLarge {
-      let byteCount = turns.reduce(0) { $0 + (files.entry($1.id)?.file.snapshot.sizeBytes ?? 0) }
+    if orders.count > 1, case .refused(let failure) = outcome, failure.kind == .requestTooLarge {
+      let byteCount = orders.reduce(0) { $0 + (files.entry($1.file)?.file.snapshot.sizeBytes ?? 0) }
       learnRequestLength(
         from: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now),
         byteCount: Int(clamping: byteCount))
     }
-    for (index, turn) in turns.enumerated() {
-      if let read = turn.read {
-        noteSaving(of: turn, read, in: frame)
+    for (index, order) in orders.enumerated() {
+      if let read = order.read {
+        noteSaving(of: order.file, read, in: frame)
         release(read)
       }
-      noteWarmth(turn.id, connection)
-      if turns.count > 1, outcome.refusesBundle {
+      noteWarmth(order.file, connection)
+      if orders.count > 1, outcome.refusesBundle {
         // Whatever was wrong, it is not said whose fault it was.
-        files.update(turn.id) { $0.goesAlone = true }
-        publicationEnded(turn.id, request, .refused(StepFailure(.transport(.cancelled), "sent again alone")), at: now)
+        files.update(order.file) { $0.goesAlone = true }
+        publicationEnded(
+          order.file, request, .refused(StepFailure(.transport(.cancelled), "sent again alone")), at: now)
       } else {
-        publicationEnded(turn.id, request, outcome.ofMember(index, of: turns.count), at: now)
+        publicationEnded(order.file, request, outcome.ofMember(index, of: orders.count), at: now)
       }
-      sendAgain(turn.id)
+      sendAgain(order.file)
     }
   }
 
   /// How a file has travelled, should it turn out to be delivered.
-  private mutating func noteSaving(of turn: WholeFileTurn, _ read: ReadID, in frame: SharedFrame?) {
-    guard let file = files.entry(turn.id)?.file else { return }
+  private mutating func noteSaving(of id: FileID, _ read: ReadID, in frame: SharedFrame?) {
+    guard let file = files.entry(id)?.file else { return }
     let saving = memory.buffers.saving(of: read).joined(by: frame, ofBytes: Int(clamping: file.snapshot.sizeBytes))
     // An earlier try may have gone in another way.
     guard saving.bytes > 0 || file.progress.encoding != nil else { return }
-    files.update(turn.id) {
+    files.update(id) {
       $0.progress.encoding = saving.bytes > 0 ? saving.encoding : nil
       $0.progress.savedBytes = UInt64(saving.bytes)
     }

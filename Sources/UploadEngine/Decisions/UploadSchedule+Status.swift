@@ -356,7 +356,7 @@ extension UploadSchedule {
   private func silence(about file: FileUpload, at now: Moment) -> String? {
     guard file.phase == .ready, destination.gate.failure == nil, file.lastFailure == nil else { return nil }
     let moves = requests.compactMap { id, underway in
-      underway.purpose.concerns(file.id) ? watchdog.movedAt(id) ?? underway.sentAt : nil
+      underway.concerns(file.id) ? watchdog.movedAt(id) ?? underway.sentAt : nil
     }
     guard let latest = moves.max() else { return nil }
     let silence = now.monotonic - max(latest, destination.latestAnswer.answeredAt ?? latest)
@@ -429,10 +429,5 @@ extension UploadSchedule {
 }
 
 extension InFlightRequest {
-  fileprivate func carriesBytes(of id: FileID) -> Bool {
-    switch purpose {
-    case .chunks, .wholeFiles: purpose.concerns(id)
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
-    }
-  }
+  fileprivate func carriesBytes(of id: FileID) -> Bool { order.carriesBytes && concerns(id) }
 }

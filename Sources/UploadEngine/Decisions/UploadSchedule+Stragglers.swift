@@ -23,7 +23,8 @@ extension UploadSchedule {
       link.inFlight < min(link.streams, pipeline.parallelism)
     else { return }
     for (request, underway) in requests {
-      guard case .chunks(let id, let chunks, _) = underway.purpose, !underway.isGivenUp, !underway.isStraggler,
+      guard let id = underway.file, let chunks = underway.order.chunks?.chunks, !underway.isGivenUp,
+        !underway.isStraggler,
         let file = files.entry(id)?.file, let transfer = file.transfer, isAtItsEnd(file),
         chunks.allSatisfy({ transfer.isSending(request, at: $0.index) }),
         hangs(request, underway, patience(with: chunks, of: transfer), bytesPerSecond, at: now)
@@ -75,11 +76,11 @@ extension UploadSchedule {
     _ id: FileID, _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome
   ) -> Bool {
     guard underway.isStraggler, case .refused(let failure) = outcome, failure.kind == .transport(.cancelled),
-      case .chunks(_, let chunks, let session) = underway.purpose
+      let (session, chunks) = underway.order.chunks
     else { return false }
     files.update(id) { $0.progress.retriedChunks += chunks.count }
     totals.retriedChunks += UInt64(chunks.count)
-    giveBack(chunks, of: id, request, session)
+    giveBack(chunks, of: id, request, session.id)
     actions.append(.showStatus(id))
     return true
   }

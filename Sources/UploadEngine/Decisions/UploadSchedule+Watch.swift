@@ -99,8 +99,8 @@ extension UploadSchedule {
       // Its end is a failure of that chunk, which has attempts and rests of its own.
       requests.giveUp(request)
       // Of several files none is watched by itself: what may have swallowed them does not get them again.
-      if case .wholeFiles(let turns)? = requests[request]?.purpose, turns.count > 1 {
-        for turn in turns { files.update(turn.id) { $0.needsNewConnection = true } }
+      if case .bundle(let members)? = requests[request]?.order {
+        for member in members { files.update(member.file) { $0.needsNewConnection = true } }
       }
       if isEverythingStill(at: now) { actions.append(.renewConnections) }
       actions.append(.cancel(request))
@@ -130,16 +130,15 @@ extension UploadSchedule {
 
   /// Small files are not at work one by one: what is under way is ended, and goes over new connections.
   private mutating func restartWholeFiles() {
-    for (request, underway) in requests {
-      guard case .wholeFiles(let turns) = underway.purpose else { continue }
-      for turn in turns { files.update(turn.id) { $0.needsNewConnection = true } }
+    for (request, underway) in requests where !underway.order.wholeFiles.isEmpty {
+      for id in underway.files { files.update(id) { $0.needsNewConnection = true } }
       actions.append(.cancel(request))
     }
   }
 
   /// Ends a file's requests, and has the server asked, over a new connection, what it holds.
   private mutating func reconnect(_ id: FileID) {
-    for (request, underway) in requests where underway.purpose.file == id { actions.append(.cancel(request)) }
+    for (request, underway) in requests where underway.file == id { actions.append(.cancel(request)) }
     if files[id]?.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
     if files[id] != nil { files[id]?.needsNewConnection = true }
   }

@@ -95,7 +95,7 @@ extension UploadSchedule {
     let sending = ZerosSending(
       session: identity, ranges: ranges, chunkBytes: transfer.plan.chunkBytes, digest: digest)
     let request = send(
-      .zeros(sending), purpose: .zeros(id, sending), opensConnection: file.needsNewConnection, at: now)
+      .zeros(sending), for: id, opensConnection: file.needsNewConnection, at: now)
     for index in ranges.joined() {
       transfer.set(.sendingHole(request, digest), at: index)
       file.session?.chunksInFlight.insert(index)

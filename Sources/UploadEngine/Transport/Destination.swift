@@ -17,24 +17,24 @@ public protocol Destination: Sendable {
   /// What its requests go through, over a transport: a protocol may have to do with each of them.
   func transport(over transport: any HTTPTransport) -> any HTTPTransport
   /// The request that carries out a step over one of its addresses.
-  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest
+  func request(for step: DestinationStep, at endpoint: EndpointID) -> HTTPRequest
   /// Where the server has a chunk's bytes already, and can copy them into the session; nil where that is not known. Takes no time.
   func source(of sending: ChunkSending) -> ChunkSource?
   /// The same request with the files that it carries compressed together, where that saves enough. Takes the processor, and no lock: a
   /// lowered thread does it.
   func compressedTogether(_ request: HTTPRequest) -> HTTPRequest
   /// What a response to a step means.
-  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome
+  func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome
   /// A further request that a step needs before it can be said what became of it: the next page of a list, or a probe of
   /// what is published. Nil when the responses so far, oldest first and at least one, are enough.
-  func followUp(of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest?
+  func followUp(of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest?
   /// What the response to a step means, with those to its follow-ups.
-  func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome
+  func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome
   /// What it means for a step that there was no answer.
-  func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome
+  func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome
   /// What it means for a step that one of its follow-ups had no answer. Those before it, oldest first and at least one, may have
   /// carried it out.
-  func outcome(of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]) -> StepOutcome
+  func outcome(of step: DestinationStep, lost error: TransportError, after responses: [HTTPResponse]) -> StepOutcome
   /// What a response says about the server, whatever the step was.
   func offers(in response: HTTPResponse) -> DestinationOffers
   /// The name under which a file's path will be published; tells people when it differs from the path.
@@ -76,11 +76,11 @@ extension Destination {
 
   /// Every step is one request.
   public func followUp(
-    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
+    of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID
   ) -> HTTPRequest? { nil }
 
   /// Only the step's own response counts.
-  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+  public func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome {
     guard let first = responses.first else {
       return .refused(StepFailure(.unexpectedAnswer, "There is no answer."))
     }
@@ -89,13 +89,13 @@ extension Destination {
 
   /// As if there had been none before.
   public func outcome(
-    of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]
+    of step: DestinationStep, lost error: TransportError, after responses: [HTTPResponse]
   ) -> StepOutcome {
     outcome(of: step, lost: error)
   }
 
   /// It can be tried again.
-  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+  public func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
     .refused(StepFailure(error))
   }
 

@@ -192,8 +192,7 @@ final class LineRun {
   private func members(of order: SendOrder) -> [Int] {
     switch order {
     case .chunk, .run: (order.chunks?.chunks ?? []).map { readBytes[$0.read] ?? 0 }
-    case .wholeFile(let whole): [bytes(of: whole)]
-    case .bundle(let files): files.map(bytes(of:))
+    case .wholeFile, .bundle: order.wholeFiles.map(bytes(of:))
     case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: []
     }
   }

@@ -111,12 +111,12 @@ struct LineServer {
       sessionCount += 1
       return .sessionOpened(id: "s\(sessionCount)", chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
     case .querySession(let session), .secureSession(let session): return held(of: session.id)
-    case .chunk(let session, let index, let digest, let read, _):
-      keep(ChunkOrder(index: index, digest: digest, read: read), in: session.id)
-      return stored(index)
-    case .run(let session, let members):
-      for chunk in members { keep(chunk, in: session.id) }
-      return .each(members.map { stored($0.index) })
+    case .chunk(let one):
+      keep(one.chunk, in: one.session.id)
+      return stored(one.chunk.index)
+    case .run(let members):
+      for one in members { keep(one.chunk, in: one.session.id) }
+      return .each(members.map { stored($0.chunk.index) })
     case .zeros: return .chunkStored
     case .commit(let commit):
       return .published(

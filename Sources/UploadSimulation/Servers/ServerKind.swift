@@ -119,19 +119,23 @@ struct SmallDestination: Destination {
   }
 
   func source(of sending: ChunkSending) -> ChunkSource? { whole.source(of: sending) }
-  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest { whole.request(for: step, at: endpoint) }
-  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  func request(for step: DestinationStep, at endpoint: EndpointID) -> HTTPRequest {
+    whole.request(for: step, at: endpoint)
+  }
+  func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     whole.outcome(of: step, response: response)
   }
-  func followUp(of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest? {
+  func followUp(of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest? {
     whole.followUp(of: step, after: responses, at: endpoint)
   }
-  func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+  func outcome(of step: DestinationStep, responses: [HTTPResponse]) -> StepOutcome {
     whole.outcome(of: step, responses: responses)
   }
-  func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome { whole.outcome(of: step, lost: error) }
+  func outcome(of step: DestinationStep, lost error: TransportError) -> StepOutcome {
+    whole.outcome(of: step, lost: error)
+  }
 
-  func outcome(of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]) -> StepOutcome {
+  func outcome(of step: DestinationStep, lost error: TransportError, after responses: [HTTPResponse]) -> StepOutcome {
     whole.outcome(of: step, lost: error, after: responses)
   }
   func publishedName(for path: RelativePath) -> String { whole.publishedName(for: path) }

@@ -71,7 +71,7 @@ private let kinds = [
   },
 ]
 
-private func steps(in session: SessionIdentity, tokens: [String]) -> [UploadStep] {
+private func steps(in session: SessionIdentity, tokens: [String]) -> [DestinationStep] {
   func chunk(_ index: Int) -> ChunkSending {
     ChunkSending(session: session, index: index, digest: digest, body: Bytes(content), sentBytes: SentByteCounter())
   }
@@ -83,11 +83,11 @@ private func steps(in session: SessionIdentity, tokens: [String]) -> [UploadStep
     modifiedNanoseconds: -5, mode: 0o100755,
     chunks: (0..<2).map { CommittedChunk(digest: digest, token: $0 < tokens.count ? tokens[$0] : "9") })
   return [
-    .sendChunk(chunk(0)), .sendChunk(chunk(1)), .querySession(session), .secureSession(session), .commit(commit),
+    .chunk(chunk(0)), .chunk(chunk(1)), .querySession(session), .secureSession(session), .commit(commit),
     .abort(session),
-    .sendWholeFile(whole), .sendBundle([whole, whole]),
-    .sendRun([chunk(0), chunk(1)]),
-    .sendZeros(ZerosSending(session: session, ranges: [0..<1], chunkBytes: 9, digest: digest)),
+    .wholeFile(whole), .bundle([whole, whole]),
+    .run([chunk(0), chunk(1)]),
+    .zeros(ZerosSending(session: session, ranges: [0..<1], chunkBytes: 9, digest: digest)),
   ]
 }
 
@@ -132,7 +132,7 @@ private struct Exchange {
   var answers: ArraySlice<HTTPResponse>
 
   /// Sends a step as the engine does; nil when there are no answers left.
-  mutating func carryOut(_ step: UploadStep) -> StepOutcome? {
+  mutating func carryOut(_ step: DestinationStep) -> StepOutcome? {
     requireSound(destination.request(for: step, at: .first))
     var seen: [HTTPResponse] = []
     while seen.count < 20 {

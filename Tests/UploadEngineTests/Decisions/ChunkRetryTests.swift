@@ -203,7 +203,7 @@ import Testing
     harness.answerChunk(1, .chunkStored)
     harness.answerReads()
     let indices = harness.sent.compactMap { request -> Int? in
-      if case .chunk(let session, let index, _, _, _) = request.order, session.id == "s2" { return index }
+      if case .chunk(let one) = request.order, one.session.id == "s2" { return one.chunk.index }
       return nil
     }
     #expect(indices.sorted() == [0, 1, 2, 3, 4])

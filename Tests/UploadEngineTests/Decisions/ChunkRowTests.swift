@@ -22,7 +22,7 @@ import Testing
 
   private func place(_ index: Int, _ harness: ScheduleHarness) -> ChunkPlace? {
     harness.sent.lazy.compactMap { request in
-      if case .chunk(_, index, _, _, let place) = request.order { place } else { nil }
+      if case .chunk(let one) = request.order, one.chunk.index == index { one.place } else { nil }
     }.first
   }
 

@@ -145,7 +145,7 @@ extension ScheduleHarness {
 
   private func file(of order: SendOrder) -> FileID? {
     switch order {
-    case .chunk(let session, _, _, _, _), .run(let session, _): FileID(session.id)
+    case .chunk, .run: order.chunks.flatMap { FileID($0.session.id) }
     case .wholeFile(let whole): whole.file
     case .bundle: nil
     case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: nil

@@ -260,7 +260,7 @@ import Testing
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
     harness.beginSending(file)
-    let moving = harness.sent.first { if case .chunk(_, 1, _, _, _) = $0.order { true } else { false } }
+    let moving = harness.sent.first { $0.order.isChunk(1) }
     for second in 1...45 as ClosedRange<UInt64> {
       harness.advance(by: .seconds(1))
       if othersMove, let moving { harness.apply { $0.progressed([moving.id: second], at: $1) } }

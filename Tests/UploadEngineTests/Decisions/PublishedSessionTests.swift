@@ -301,6 +301,6 @@ import Testing
 extension SendOrder {
   /// The session that a chunk goes to.
   fileprivate var session: SessionIdentity? {
-    if case .chunk(let session, _, _, _, _) = self { session } else { nil }
+    if case .chunk(let one) = self { one.session } else { nil }
   }
 }

@@ -41,7 +41,7 @@ import Testing
       }
       let byteCount =
         switch order {
-        case .chunk(_, _, _, let read, _): lengths[read] ?? 0
+        case .chunk(let one): lengths[one.chunk.read] ?? 0
         case .wholeFile(let whole): whole.read.flatMap { lengths[$0] } ?? 0
         default: 0
         }

@@ -24,8 +24,8 @@ import Testing
   /// The next request that carries several.
   private func run(_ harness: ScheduleHarness) -> [Int] {
     harness.sent.lazy.compactMap { request -> [Int]? in
-      guard case .run(_, let chunks) = request.order else { return nil }
-      return chunks.map(\.index)
+      guard case .run(let chunks) = request.order else { return nil }
+      return chunks.map(\.chunk.index)
     }.first ?? []
   }
 

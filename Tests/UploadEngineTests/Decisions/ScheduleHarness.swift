@@ -196,7 +196,7 @@ struct ScheduleHarness {
 
   /// Answers the chunk request of this index.
   mutating func answerChunk(_ index: Int, _ outcome: StepOutcome) {
-    let order = answer(outcome) { if case .chunk(_, index, _, _, _) = $0 { true } else { false } }
+    let order = answer(outcome) { $0.isChunk(index) }
     #expect(order != nil, "chunk \(index) is not on its way")
   }
 
@@ -264,7 +264,7 @@ struct ScheduleHarness {
       return .sessionOpened(id: "s", chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
     case .querySession, .secureSession: return .held(digests: [:])
     case .chunk, .zeros: return .chunkStored
-    case .run(_, let chunks): return .each(chunks.map { _ in .chunkStored })
+    case .run(let chunks): return .each(chunks.map { _ in .chunkStored })
     case .abort: return .ended
     case .commit(let commit):
       return .published(
@@ -287,21 +287,16 @@ struct ScheduleHarness {
 
   var chunkRequests: [(index: Int, digest: ChunkDigest)] {
     sent.compactMap { request in
-      if case .chunk(_, let index, let digest, _, _) = request.order { return (index, digest) }
+      if case .chunk(let one) = request.order { return (one.chunk.index, one.chunk.digest) }
       return nil
     }
   }
 }
 
 extension SendOrder {
-  var carriesChunk: Bool {
-    switch self {
-    case .chunk, .run, .wholeFile, .bundle: true
-    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
-    }
-  }
+  var carriesChunk: Bool { carriesBytes }
   var isChunk: Bool { if case .chunk = self { true } else { false } }
-  func isChunk(_ index: Int) -> Bool { if case .chunk(_, index, _, _, _) = self { true } else { false } }
+  func isChunk(_ index: Int) -> Bool { if case .chunk(let one) = self { one.chunk.index == index } else { false } }
   var isCommit: Bool { if case .commit = self { true } else { false } }
   var isQuerySession: Bool { if case .querySession = self { true } else { false } }
   var isOpenSession: Bool { if case .openSession = self { true } else { false } }
@@ -309,7 +304,6 @@ extension SendOrder {
   var isSecuring: Bool { if case .secureSession = self { true } else { false } }
   var isWholeFile: Bool { if case .wholeFile = self { true } else { false } }
   var isPrewarm: Bool { if case .prewarm = self { true } else { false } }
-  var isAbort: Bool { if case .abort = self { true } else { false } }
 }
 
 /// A file as the filesystem would report it.

@@ -67,9 +67,9 @@ import Testing
     switch (lie, order) {
     case (.sessionGoneAtCommit, .commit): return .refused(StepFailure(.sessionGone, "gone"))
     case (.sessionGoneInBetween, .chunk) where isFourth: return .refused(StepFailure(.sessionGone, "gone"))
-    case (.rowGoneInBetween, .chunk(_, 2, _, _, _)): return .refused(StepFailure(.rowLost, "gone"))
+    case (.rowGoneInBetween, .chunk) where order.isChunk(2): return .refused(StepFailure(.rowLost, "gone"))
     case (.missingAtCommit, .commit(let commit)): return .incomplete(missing: Array(0..<commit.chunkCount))
-    case (.missingAtQuestion, .chunk(_, 7, _, _, _)): return StepFailure.connection(.connectionLost)
+    case (.missingAtQuestion, .chunk) where order.isChunk(7): return StepFailure.connection(.connectionLost)
     case (.missingAtQuestion, .querySession): return .held(digests: [:])
     case (.failsWholeFile, .wholeFile): return .refused(StepFailure(.unexpectedAnswer, "500"))
     case (.nonsenseAtOpening, .openSession):
@@ -80,7 +80,7 @@ import Testing
       return .published(ScheduleHarness.receipt(RelativePath("a.mov"), 1, root: "00", tip: "00"))
     case (.conflictAtCommit, .commit): return .refused(StepFailure(.conflict, "no part is known"))
     case (.conflictAtCommit, .querySession): return .held(digests: held)
-    case (_, .chunk(_, let index, _, _, _)) where lie == .rowGoneInBetween: return .chunkStoredAs(token: "t\(index)")
+    case (.rowGoneInBetween, .chunk(let one)): return .chunkStoredAs(token: "t\(one.chunk.index)")
     default: return ScheduleHarness.success(of: order)
     }
   }
@@ -207,7 +207,7 @@ import Testing
       harness.record()
       let chunks = harness.sent.filter { if case .chunk = $0.order { true } else { false } }
       let careful = chunks.filter { sent in
-        let file = harness.schedule.requests[sent.id]?.purpose.file
+        let file = harness.schedule.requests[sent.id]?.file
         return file.flatMap { firstAfterLosses[$0] }.map { sent.id.value >= $0 } ?? false
       }
       most.before = max(most.before, chunks.count - careful.count)
@@ -337,7 +337,7 @@ import Testing
     var isForgetful = true
     let answers: (SendOrder, Int) -> StepOutcome = { order, _ in
       if isForgetful, order.isChunk(2) { return .refused(StepFailure(.rowLost, "gone")) }
-      if case .chunk(_, let index, _, _, _) = order { return .chunkStoredAs(token: "t\(index)") }
+      if case .chunk(let one) = order { return .chunkStoredAs(token: "t\(one.chunk.index)") }
       return ScheduleHarness.success(of: order)
     }
     let bodies = play(&harness, until: .seconds(86_400), answers)

@@ -111,8 +111,8 @@ import Testing
   @Test func chunkThatDoesNotMove_isCancelled_andSentAgain() {
     var (harness, file) = sending()
     harness.answerChunk(0, .chunkStored)
-    let moving = harness.sent.first { if case .chunk(_, 2, _, _, _) = $0.order { true } else { false } }
-    let stuck = harness.sent.first { if case .chunk(_, 1, _, _, _) = $0.order { true } else { false } }
+    let moving = harness.sent.first { $0.order.isChunk(2) }
+    let stuck = harness.sent.first { $0.order.isChunk(1) }
     for second in 1...45 as ClosedRange<UInt64> {
       harness.advance(by: .seconds(1))
       if let moving { harness.apply { $0.progressed([moving.id: second], at: $1) } }

@@ -68,12 +68,12 @@ struct LabelledDestination: Destination {
   }
   var displayURL: String { "memory:" }
   func publishedName(for path: RelativePath) -> String { path.displayText }
-  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest {
+  func request(for step: DestinationStep, at endpoint: EndpointID) -> HTTPRequest {
     var request = HTTPRequest(.put, "memory:\(server.keep(step))")
-    if case .sendWholeFile = step { request.opensConnection = server.state.withLock { $0.wantsNewConnections } }
+    if case .wholeFile = step { request.opensConnection = server.state.withLock { $0.wantsNewConnections } }
     return request
   }
-  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+  func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome {
     server.state.withLock { $0.answeredAt.append(response.receivedAtSeconds) }
     return server.outcome(of: step)
   }

@@ -189,7 +189,7 @@ import Testing
     try group.obey(FileOrder(.cancel), on: file)
     archive.server.state.withLock { $0.isRefusing = nil }
     let sent = {
-      self.main.server.state.withLock { $0.steps.count { if case .sendWholeFile = $0 { true } else { false } } }
+      self.main.server.state.withLock { $0.steps.count { if case .wholeFile = $0 { true } else { false } } }
     }
     try group.obey(FileOrder(.resend), on: file)
     #expect(main.waits { _ in sent() == 2 } && main.waits(for: file, .complete))
@@ -223,7 +223,7 @@ import Testing
     #expect(!group.contentWillChange(file))
     #expect(main.waits { (try? $0.catalog.loadAll().first?.receipt) != nil }, "it is in the catalog again")
     #expect(main.waits(for: file, .complete))
-    let sent = main.server.state.withLock { $0.steps.count { if case .sendWholeFile = $0 { true } else { false } } }
+    let sent = main.server.state.withLock { $0.steps.count { if case .wholeFile = $0 { true } else { false } } }
     #expect(sent == 1)
   }
 

@@ -14,7 +14,7 @@ final class MemoryServer: Sendable {
   }
 
   struct State: Sendable {
-    var steps: [UploadStep] = []
+    var steps: [DestinationStep] = []
     var sessions: [String: Session] = [:]
     var sessionsOpened = 0
     var published: [String: [UInt8]] = [:]
@@ -28,14 +28,14 @@ final class MemoryServer: Sendable {
   }
   let state = Mutex(State())
 
-  func keep(_ step: UploadStep) -> Int {
+  func keep(_ step: DestinationStep) -> Int {
     state.withLock {
       $0.steps.append(step)
       return $0.steps.count - 1
     }
   }
 
-  func outcome(of step: UploadStep) -> StepOutcome {
+  func outcome(of step: DestinationStep) -> StepOutcome {
     state.withLock { state in
       if let failure = state.isRefusing { return .refused(failure) }
       switch step {
@@ -48,16 +48,16 @@ final class MemoryServer: Sendable {
       case .querySession(let session), .secureSession(let session):
         guard let held = state.sessions[session.id]?.chunks else { return Self.gone }
         return .held(digests: LookupTable(held.map { ($0.key, ProtocolReference.sha256($0.value)) }))
-      case .sendChunk(let chunk): return store(chunk, &state)
+      case .chunk(let chunk): return store(chunk, &state)
       case .commit(let commit): return publish(commit, &state)
       case .abort(let session):
         state.sessions[session.id] = nil
         return .ended
-      case .sendWholeFile(let whole):
+      case .wholeFile(let whole):
         let bytes = whole.body.map { Array($0.bytes) } ?? []
         guard Self.isDigest(whole.digest, of: bytes) else { return Self.mismatch("digest of \(whole.path)", &state) }
         return publish(whole.path, bytes.isEmpty ? [] : [bytes], sessionID: "", &state)
-      case .sendBundle, .sendRun, .sendZeros: return .refused(StepFailure(.badRequest, "it was not offered"))
+      case .bundle, .run, .zeros: return .refused(StepFailure(.badRequest, "it was not offered"))
       }
     }
   }

@@ -499,7 +499,7 @@ import Testing
     sending.right = try index.right(to: "a", .replace)
     index.begins(
       HTTPRequestID(1),
-      PublicationIndex.Sent.all(of: .sendWholeFile(sending), from: [RelativePath("a")]) { $0.displayText })
+      PublicationIndex.Sent.all(of: .wholeFile(sending), from: [RelativePath("a")]) { $0.displayText })
     index.recordBegun([HTTPRequestID(1)])
     #expect(try afterAKill.right(to: "a", .number).replaces.map(\.fileID) == [sending.fileID])
   }

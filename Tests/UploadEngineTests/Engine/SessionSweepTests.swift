@@ -23,8 +23,8 @@ import Testing
     }
     var displayURL: String { "memory:" }
     func publishedName(for path: RelativePath) -> String { path.displayText }
-    func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest { HTTPRequest(.put, "memory:") }
-    func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome { .warmed }
+    func request(for step: DestinationStep, at endpoint: EndpointID) -> HTTPRequest { HTTPRequest(.put, "memory:") }
+    func outcome(of step: DestinationStep, response: HTTPResponse) -> StepOutcome { .warmed }
     func sessionListRequest(after next: String?, at endpoint: EndpointID) -> HTTPRequest? {
       HTTPRequest(.get, next ?? "1")
     }

@@ -340,7 +340,7 @@ import Threads
     #expect(!bench.engine.contentWillChange(id))
     #expect(bench.engine.status(of: id)?.state != .writing, "it is what it was")
     #expect(!bench.engine.contentWillChange(id))
-    #expect(bench.server.state.withLock { $0.steps.count { if case .sendWholeFile = $0 { true } else { false } } } == 1)
+    #expect(bench.server.state.withLock { $0.steps.count { if case .wholeFile = $0 { true } else { false } } } == 1)
   }
 
   /// Regression (PR14): a cancelled file whose change was refused was delivered.
