@@ -154,7 +154,7 @@ final class CurlTransfer {
     }
     if let error = brokenHead ?? errorOfEarlySuccess { return .failure(error) }
     if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: request.body.byteCount)) }
-    let facts = HTTPConnectionFacts(
+    let facts = HTTPConnectionMetrics(
       protocolName: protocolName, isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0,
       timeToFirstByte: handle.time(CURLINFO_STARTTRANSFER_TIME_T), totalTime: handle.time(CURLINFO_TOTAL_TIME_T))
     return .success(
@@ -174,7 +174,7 @@ final class CurlTransfer {
   }
 
   private func cause(of code: CURLcode) -> TransportError {
-    if CurlFailure.mayLackDescriptors(code), let lack = DescriptorLack.words() {
+    if CurlFailure.mayLackDescriptors(code), let lack = DescriptorExhaustion.words() {
       return TransportError(.connectFailed, "no connection to \(target.host) can be made: \(lack)")
     }
     let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
@@ -310,7 +310,7 @@ extension CurlTransfer {
     try handle.set(CURLOPT_DISALLOW_USERNAME_IN_URL, true)
     try handle.set(CURLOPT_FOLLOWLOCATION, false)
     try handle.set(CURLOPT_USERAGENT, configuration.userAgent)
-    try handle.setWay(to: target, configuration)
+    try handle.setProxyAndClientCertificate(to: target, configuration)
 
     try handle.set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_3))
     try handle.set(CURLOPT_SSL_VERIFYPEER, 1)

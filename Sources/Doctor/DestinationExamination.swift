@@ -80,8 +80,8 @@ public struct DestinationExamination {
     if isBehindProxy {
       report(.behindProxy(.names, server))
     } else {
-      let look = NetworkLook.at(server)
-      let (names, connection) = (Finding.names(of: server, look), Finding.connection(to: server, look))
+      let probe = NetworkProbe.at(server)
+      let (names, connection) = (Finding.names(of: server, probe), Finding.connection(to: server, probe))
       report(names)
       guard names.level != .problem else { return nil }
       report(connection)
@@ -93,7 +93,7 @@ public struct DestinationExamination {
       report(proxy)
       guard proxy.level != .problem else { return nil }
     }
-    let security = Finding.security(of: server, look(at: server, answer))
+    let security = Finding.security(of: server, probe(at: server, answer))
     report(security)
     guard security.level != .problem else { return nil }
     let found = Finding.answer(answer)
@@ -106,16 +106,16 @@ public struct DestinationExamination {
       abilities: answer.responses.lazy.compactMap { destination.offers(in: $0).abilities }.first)
   }
 
-  private func look(at server: ServerAddress, _ answer: StepAnswer) -> SecurityLook {
+  private func probe(at server: ServerAddress, _ answer: StepAnswer) -> SecurityProbe {
     let refusal: TransportError? =
       if case .refused(let failure) = answer.outcome, case .transport(let kind) = failure.kind {
         TransportError(kind, failure.message)
       } else {
         nil
       }
-    var current = ServerLook()
-    var older: ServerLook?
-    var other: ServerLook?
+    var current = ServerProbe()
+    var older: ServerProbe?
+    var other: ServerProbe?
     if server.isEncrypted {
       current = .at(server.authority, .tls13, configuration: connection)
       if current.certificates.isEmpty { older = .at(server.authority, .olderTLS, configuration: connection) }
@@ -123,7 +123,7 @@ public struct DestinationExamination {
     } else if !(200..<300).contains(answer.responses.first?.status ?? 0) {
       other = .at(server.authority, .tls13, configuration: connection)
     }
-    return SecurityLook(
+    return SecurityProbe(
       current: current, older: older, other: other, refusal: refusal, nowSeconds: Self.now() / 1_000_000_000,
       serverSeconds: current.date.flatMap(HTTPDate.seconds))
   }
@@ -182,11 +182,12 @@ public struct DestinationExamination {
       }
       let plan = TrialPlan(
         abilities, limits: limits, streams: options.streams, chunkBytes: options.chunkBytes,
-        measuring: options.measuresThroughput && abilities.rows == .none)
-      guard abilities.rows == .none else {
+        measuring: options.measuresThroughput && abilities.appendSequences == .none)
+      guard abilities.appendSequences == .none else {
         let noise = try TrialFile.noise(plan.contentBytes, nowNanoseconds: Self.now())
-        let trial = RowTrial(
-          exchange: exchange, endpoint: endpoint, plan: plan, file: noise, hasRows: abilities.rows == .growing)
+        let trial = SequenceTrial(
+          exchange: exchange, endpoint: endpoint, plan: plan, file: noise,
+          hasSequences: abilities.appendSequences == .growing)
         trial.run(clockDifference: clockDifference).forEach(report)
         return report(
           Finding(.throughput, .skipped, "not measured: the server would keep what is sent for it until it expires."))

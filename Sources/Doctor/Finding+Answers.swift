@@ -88,7 +88,7 @@ extension Finding {
         Fact(key: "binds_name_at_opening", value: .flag(abilities.bindsNameAtOpening)),
         Fact(key: "streams_whole_files", value: .flag(abilities.streamsWholeFiles)),
         Fact(key: "resumes", value: .flag(abilities.resumes)),
-        Fact(key: "chunk_rows", value: .text(abilities.rows.word)),
+        Fact(key: "chunk_rows", value: .text(abilities.appendSequences.word)),
       ])
   }
 
@@ -121,7 +121,7 @@ extension Finding {
   }
 }
 
-extension ChunkRows {
+extension AppendSequences {
   /// A stable word for programs.
   fileprivate var word: String {
     switch self {

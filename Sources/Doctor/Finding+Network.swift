@@ -4,11 +4,11 @@ import UploadEngine
 /// What names and connections mean. Pure.
 extension Finding {
   /// Of the resolver's answer.
-  static func names(of server: ServerAddress, _ look: NetworkLook) -> Finding {
+  static func names(of server: ServerAddress, _ probe: NetworkProbe) -> Finding {
     let count: Finding.Fact
-    switch look.resolution {
+    switch probe.resolution {
     case .found(_, let time):
-      let texts = look.addresses.map(\.text)
+      let texts = probe.addresses.map(\.text)
       count = Fact(key: "addresses", value: .texts(texts))
       guard texts != [server.host] else {
         return Finding(.names, .ok, "\(server.host) is an address.", facts: [count])
@@ -29,16 +29,16 @@ extension Finding {
   }
 
   /// Of a connection to each address.
-  static func connection(to server: ServerAddress, _ look: NetworkLook) -> Finding {
-    let times = look.addresses.compactMap { address in
+  static func connection(to server: ServerAddress, _ probe: NetworkProbe) -> Finding {
+    let times = probe.addresses.compactMap { address in
       if case .connected(let time) = address.attempt { time } else { nil }
     }
     let facts = [
       Fact(key: "port", value: .number(Int64(server.port))),
       Fact(key: "reachable", value: .number(Int64(times.count))),
-      Fact(key: "tried", value: .number(Int64(look.addresses.count))),
+      Fact(key: "tried", value: .number(Int64(probe.addresses.count))),
     ]
-    let failed = look.addresses.filter { if case .connected = $0.attempt { false } else { true } }
+    let failed = probe.addresses.filter { if case .connected = $0.attempt { false } else { true } }
     guard let fastest = times.min() else { return noConnection(to: server, failed, facts) }
     let found = "port \(server.port) of \(server.host) takes connections (\(fastest.readable))"
     guard let first = failed.first else { return Finding(.connection, .ok, "\(found).", facts: facts) }
@@ -55,7 +55,7 @@ extension Finding {
   }
 
   private static func noConnection(
-    to server: ServerAddress, _ failed: [NetworkLook.Address], _ facts: [Fact]
+    to server: ServerAddress, _ failed: [NetworkProbe.Address], _ facts: [Fact]
   ) -> Finding {
     let attempts = failed.map(\.attempt)
     let lost = failed.map { "\($0.text): \($0.attempt.words)" }.joined(separator: "; ")
@@ -91,7 +91,7 @@ extension Finding {
   }
 }
 
-extension NetworkLook.Attempt {
+extension NetworkProbe.Attempt {
   fileprivate var isWithoutRoute: Bool {
     [.failed(errno: ENETUNREACH), .failed(errno: EHOSTUNREACH), .failed(errno: EADDRNOTAVAIL)].contains(self)
   }
@@ -99,7 +99,7 @@ extension NetworkLook.Attempt {
   fileprivate var words: String {
     switch self {
     case .connected(let time): "connected in \(time.readable)"
-    case .timedOut: "no answer in \(NetworkLook.timeoutMilliseconds / 1000) s"
+    case .timedOut: "no answer in \(NetworkProbe.timeoutMilliseconds / 1000) s"
     case .failed(let code): systemText(code)
     }
   }

@@ -2,13 +2,13 @@ import CurlTransport
 import UploadEngine
 
 /// What a server shows of its TLS, to clients that verify it and to probes that do not.
-struct SecurityLook: Sendable {
+struct SecurityProbe: Sendable {
   /// As uploads connect, but believing everything.
-  var current: ServerLook
+  var current: ServerProbe
   /// With older versions of TLS, where that failed.
-  var older: ServerLook?
+  var older: ServerProbe?
   /// Without TLS, where that failed as well; with it, where an address without TLS does not answer.
-  var other: ServerLook?
+  var other: ServerProbe?
   /// What became of a request that checks; nil when it was answered.
   var refusal: TransportError?
   /// This machine's clock, seconds since 1970.
@@ -22,22 +22,22 @@ extension Finding {
   /// Certificates that end within so many days are worth a word.
   private static let daysMin: Int64 = 14
 
-  static func security(of server: ServerAddress, _ look: SecurityLook) -> Finding {
-    guard server.isEncrypted else { return unencrypted(server, look) }
-    guard let certificate = look.current.certificates.first else { return noHandshake(server, look) }
+  static func security(of server: ServerAddress, _ probe: SecurityProbe) -> Finding {
+    guard server.isEncrypted else { return unencrypted(server, probe) }
+    guard let certificate = probe.current.certificates.first else { return noHandshake(server, probe) }
     let facts = certificateFacts(certificate)
-    guard let refusal = look.refusal, refusal.kind == .certificateRefused else {
-      return accepted(certificate, facts, look)
+    guard let refusal = probe.refusal, refusal.kind == .certificateRefused else {
+      return accepted(certificate, facts, probe)
     }
-    return refused(certificate, facts, server, look, refusal)
+    return refused(certificate, facts, server, probe, refusal)
   }
 
-  private static func accepted(_ certificate: PeerCertificate, _ facts: [Fact], _ look: SecurityLook) -> Finding {
+  private static func accepted(_ certificate: PeerCertificate, _ facts: [Fact], _ probe: SecurityProbe) -> Finding {
     let shown = certificate.names.prefix(3).map { $0.split(separator: ":", maxSplits: 1).last.map(String.init) ?? $0 }
     let names = shown.joined(separator: ", ") + (certificate.names.count > 3 ? ", …" : "")
     let found = "TLS 1.3; the certificate is for \(names)"
     guard let until = certificate.validUntilSeconds else { return Finding(.tls, .ok, "\(found).", facts: facts) }
-    let days = (until - look.nowSeconds) / 86_400
+    let days = (until - probe.nowSeconds) / 86_400
     guard days >= daysMin else {
       return Finding(
         .tls, .warning, "\(found), and ends in \(Readable.count(Int(clamping: days), "day")), on \(day(until)).",
@@ -47,15 +47,15 @@ extension Finding {
   }
 
   private static func refused(
-    _ certificate: PeerCertificate, _ facts: [Fact], _ server: ServerAddress, _ look: SecurityLook,
+    _ certificate: PeerCertificate, _ facts: [Fact], _ server: ServerAddress, _ probe: SecurityProbe,
     _ refusal: TransportError
   ) -> Finding {
     let problem = { (message: String, advice: String) in
       Finding(.tls, .problem, message, advice: advice, facts: facts)
     }
-    if let (what, side) = outOfTime(certificate, look.nowSeconds) {
+    if let (what, side) = outOfTime(certificate, probe.nowSeconds) {
       // By the server's own clock it is valid: then this machine's is wrong.
-      if let serverSeconds = look.serverSeconds, outOfTime(certificate, serverSeconds) == nil {
+      if let serverSeconds = probe.serverSeconds, outOfTime(certificate, serverSeconds) == nil {
         return problem(
           "the certificate of \(server.host) \(what), says this machine's clock, which differs from the server's.",
           "Set this machine's clock: timedatectl set-ntp true.")
@@ -90,26 +90,26 @@ extension Finding {
     return nil
   }
 
-  private static func noHandshake(_ server: ServerAddress, _ look: SecurityLook) -> Finding {
-    if look.older?.certificates.isEmpty == false {
+  private static func noHandshake(_ server: ServerAddress, _ probe: SecurityProbe) -> Finding {
+    if probe.older?.certificates.isEmpty == false {
       return Finding(
         .tls, .problem, "\(server.host) speaks only versions of TLS before 1.3, which are not used for uploads.",
         advice: "Have TLS 1.3 turned on there (OpenSSL has it since 2018), or put a newer web server in front of it.")
     }
-    if let plain = look.other, plain.status > 0 {
+    if let plain = probe.other, plain.status > 0 {
       return Finding(
         .tls, .problem, "port \(server.port) of \(server.host) answers plain HTTP, without TLS.",
         advice: "Give the port of the server's HTTPS in --to. Plain http:// is for this machine only, unless "
           + "--allow-plain-http.")
     }
-    let why = look.refusal?.message ?? look.current.failure?.message ?? "no certificate was shown"
+    let why = probe.refusal?.message ?? probe.current.failure?.message ?? "no certificate was shown"
     return Finding(
       .tls, .problem, "no secure connection to port \(server.port) of \(server.host): \(why).",
       advice: "Something else than HTTPS may answer at this port. Check the port in --to.")
   }
 
-  private static func unencrypted(_ server: ServerAddress, _ look: SecurityLook) -> Finding {
-    if look.other?.certificates.isEmpty == false {
+  private static func unencrypted(_ server: ServerAddress, _ probe: SecurityProbe) -> Finding {
+    if probe.other?.certificates.isEmpty == false {
       return Finding(
         .tls, .problem, "port \(server.port) of \(server.host) speaks TLS, and --to asks for plain HTTP.",
         advice: "Write https instead of http in --to.")

@@ -3,9 +3,9 @@ import MountConfiguration
 import UploadEngine
 import UploadFS
 
-/// What the machine's facts mean for a mount. Pure.
+/// What the machine's state means for a mount. Pure.
 public struct MachineExamination: Sendable {
-  private let facts: MachineFacts
+  private let facts: MachineState
   private let reserveBytes: UInt64
   private let allowOther: Bool
   private let mode: Passthrough
@@ -17,7 +17,7 @@ public struct MachineExamination: Sendable {
   private static let openFilesMin: UInt64 = 4096
 
   /// Of a mount with these settings.
-  public init(_ facts: MachineFacts, reserveBytes: UInt64, allowOther: Bool, passthrough: Passthrough) {
+  public init(_ facts: MachineState, reserveBytes: UInt64, allowOther: Bool, passthrough: Passthrough) {
     self.facts = facts
     self.reserveBytes = reserveBytes
     self.allowOther = allowOther
@@ -38,7 +38,7 @@ public struct MachineExamination: Sendable {
     return findings + [fuse, passthrough, openFiles, memory]
   }
 
-  private func spool(_ spool: MachineFacts.Spool) -> Finding {
+  private func spool(_ spool: MachineState.Spool) -> Finding {
     if spool.kind == .kernel {
       return Finding(
         .spool, .problem, "the spool \(spool.path) lies among the kernel's own files, where nothing can be kept.",
@@ -111,7 +111,7 @@ public struct MachineExamination: Sendable {
     return Finding(.spool, .ok, "the spool \(spool.path) \(what).")
   }
 
-  private func space(_ spool: MachineFacts.Spool) -> Finding {
+  private func space(_ spool: MachineState.Spool) -> Finding {
     let room = spool.freeBytes > reserveBytes ? spool.freeBytes - reserveBytes : 0
     var details = [Finding.Fact(key: "room_bytes", value: .number(Int64(clamping: room)))]
     if let files = spool.freeFiles {

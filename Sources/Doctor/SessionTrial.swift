@@ -150,7 +150,7 @@ private final class ChunkRace: Sendable {
         next += 1
         continue
       }
-      measure.add(look(begin.duration(to: .now)))
+      measure.add(probe(begin.duration(to: .now)))
       guard mayStart, underWay > 0 else { break }
       _ = hasNews.wait(timeout: .now() + Self.interval)
     }
@@ -158,7 +158,7 @@ private final class ChunkRace: Sendable {
     return measure
   }
 
-  private func look(_ time: Duration) -> ThroughputMeasure.Sample {
+  private func probe(_ time: Duration) -> ThroughputMeasure.Sample {
     state.withLock { state in
       let acknowledged = UInt64(state.acknowledged.count) * UInt64(content.bytes.count)
       let sent = state.underWay.values.reduce(acknowledged) { $0 + $1.value }

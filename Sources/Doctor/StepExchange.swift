@@ -11,7 +11,7 @@ struct StepAnswer: Sendable {
   var responses: [HTTPResponse]
   var time: Duration
 
-  var connection: HTTPConnectionFacts? { responses.first?.connection }
+  var connection: HTTPConnectionMetrics? { responses.first?.connection }
 }
 
 /// Carries out steps one after another, as an upload would, and waits for each.

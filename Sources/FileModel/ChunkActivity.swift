@@ -251,7 +251,7 @@ public struct GrowthReport: Hashable, Sendable {
   /// Each chunk that was touched, once.
   public var changes: [ChunkChange] = []
   /// Who asked.
-  public var follower = ContentFollower.only
+  public var subscriber = SubscriberID.only
 
   /// A report without changes.
   public init(

@@ -35,11 +35,11 @@ public struct FileSnapshot: Hashable, Sendable {
   /// Parts of it are no longer in the spool.
   public var isPartlyReleased: Bool
   /// The upload that holds these parts, as far as the spool's file says it.
-  @Rare public var pointer: SessionPointer?
+  @Boxed public var pointer: SessionPointer?
   /// Which these are, and what they held, as far as the spool's file says it.
-  @Rare package var released: ReleasedChunks?
+  @Boxed package var released: ReleasedChunks?
   /// Where bytes of a content that is not whole are missing, as far as is known.
-  @Rare public var missing: MissingBytes?
+  @Boxed public var missing: MissingBytes?
   /// What the spool's disk refuses the content with, which is in memory alone; nil when it takes it.
   public var diskErrno: Int32?
   /// The spool's disk has the content and the names: a power cut takes nothing of it.

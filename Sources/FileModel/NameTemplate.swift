@@ -22,7 +22,7 @@ public struct NameTemplate: Hashable, Sendable {
   private static let widths = 1...9
 
   /// Names are made of these facts.
-  public struct Facts: Hashable, Sendable {
+  public struct Values: Hashable, Sendable {
     /// The file's name in the mount.
     public var path: RelativePath
     /// The file's identity.
@@ -77,7 +77,7 @@ public struct NameTemplate: Hashable, Sendable {
 
   /// The file's name. Left out are empty folders, what has become `.` or `..`, and the dot in front of an extension that is not
   /// there. A number that is not known yet is shown as `{seq}`.
-  public func name(of facts: Facts) -> RelativePath {
+  public func name(of facts: Values) -> RelativePath {
     var bytes: [UInt8] = []
     for part in parts {
       switch part {
@@ -114,7 +114,7 @@ public struct NameTemplate: Hashable, Sendable {
     return distinguished(other, by: number) == name ? (other, number) : nil
   }
 
-  private static func value(_ placeholder: Placeholder, _ facts: Facts) -> [UInt8] {
+  private static func value(_ placeholder: Placeholder, _ facts: Values) -> [UInt8] {
     let last = facts.path.lastComponent
     return switch placeholder {
     case .path: facts.path.bytes

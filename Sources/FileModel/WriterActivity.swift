@@ -17,7 +17,7 @@ package struct WriterActivity: Hashable, Sendable {
   package private(set) var isGone = false
 
   /// What has to be said because of a transition.
-  package enum Announcement: Hashable, Sendable {
+  package enum PendingEvent: Hashable, Sendable {
     case opened
     case changed
     case settled
@@ -38,7 +38,7 @@ package struct WriterActivity: Hashable, Sendable {
   package var needsNewRevision: Bool { !hasOpenRevision && !isGone }
 
   /// Before the reply to open or create.
-  package mutating func openedForWriting() -> Announcement? {
+  package mutating func openedForWriting() -> PendingEvent? {
     writableOpens += 1
     guard writableOpens == 1, !isOpenedAnnounced, !isGone else { return nil }
     isOpenedAnnounced = true
@@ -46,13 +46,13 @@ package struct WriterActivity: Hashable, Sendable {
   }
 
   /// At release, or when the opener was interrupted before it got its descriptor.
-  package mutating func closedForWriting() -> Announcement? {
+  package mutating func closedForWriting() -> PendingEvent? {
     writableOpens -= 1
     return settledIfQuiet()
   }
 
   /// Before a mutation's system call. `changed` for the first one of a revision.
-  package mutating func beginMutation() -> Announcement? {
+  package mutating func beginMutation() -> PendingEvent? {
     let isFirst = needsNewRevision
     epoch &+= 1
     mutationsInFlight += 1
@@ -64,14 +64,14 @@ package struct WriterActivity: Hashable, Sendable {
   package var endsMutationsSilently: Bool { writableOpens > 0 || mutationsInFlight > 1 || isGone }
 
   /// After a mutation's system call.
-  package mutating func endMutation() -> Announcement? {
+  package mutating func endMutation() -> PendingEvent? {
     mutationsInFlight -= 1
     return settledIfQuiet()
   }
 
   /// The holder of the only handles waits for the delivery of what was written, so that it has to be settled now: at a
   /// close(2) that comes before the release, or at an fsync(2). A later change begins a new revision.
-  package mutating func settledForDelivery() -> Announcement? {
+  package mutating func settledForDelivery() -> PendingEvent? {
     guard mutationsInFlight == 0, hasOpenRevision, !isGone else { return nil }
     hasOpenRevision = false
     isOpenedAnnounced = false
@@ -79,7 +79,7 @@ package struct WriterActivity: Hashable, Sendable {
   }
 
   /// A file that was made without any handle (mknod, or created for reading only).
-  package mutating func madeWithoutWriter() -> Announcement? {
+  package mutating func madeWithoutWriter() -> PendingEvent? {
     settledIfQuiet()
   }
 
@@ -95,7 +95,7 @@ package struct WriterActivity: Hashable, Sendable {
   package var isQuiet: Bool { writableOpens == 0 && mutationsInFlight == 0 }
 
   /// A writer that came and went without writing is announced too: the listener has to know that it is gone.
-  private mutating func settledIfQuiet() -> Announcement? {
+  private mutating func settledIfQuiet() -> PendingEvent? {
     guard isQuiet, !isGone, hasOpenRevision || isOpenedAnnounced else { return nil }
     hasOpenRevision = false
     isOpenedAnnounced = false

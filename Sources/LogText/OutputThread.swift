@@ -31,15 +31,15 @@ public final class OutputChannel: Sendable {
   }
 
   private let form: OutputForm
-  private let bell: Bell
+  private let waker: ThreadWaker
   fileprivate let orders = Inbox<Order>()
   /// What is in ``orders`` and in the queue behind it.
   private let usedBytes = Atomic<Int>(0)
   private let missing = Atomic<Int>(0)
 
-  fileprivate init(_ form: OutputForm, _ bell: Bell) {
+  fileprivate init(_ form: OutputForm, _ waker: ThreadWaker) {
     self.form = form
-    self.bell = bell
+    self.waker = waker
   }
 
   /// Leaves a text, with the end of its line.
@@ -48,11 +48,11 @@ public final class OutputChannel: Sendable {
     // Once one is left out so are the next, until there is room for many: otherwise each second line would say that one is missing.
     guard missing.load(ordering: .relaxed) == 0, take(OutputQueue.cost(of: text)) else {
       missing.wrappingAdd(1, ordering: .relaxed)
-      bell.ring()
+      waker.ring()
       return
     }
     orders.put(.put(text))
-    bell.ring()
+    waker.ring()
   }
 
   /// Leaves a text of how far things are, without the end of its line; an earlier one that is not written yet is left out.
@@ -61,13 +61,13 @@ public final class OutputChannel: Sendable {
     let cost = OutputQueue.cost(of: text)
     guard take(cost) else { return }
     orders.put(.show(text, cost: cost))
-    bell.ring()
+    waker.ring()
   }
 
   /// Nothing more is shown: what comes next has a line of its own.
   public func endShowing() {
     orders.put(.endShowing)
-    bell.ring()
+    waker.ring()
   }
 
   private func take(_ bytes: Int) -> Bool {
@@ -96,25 +96,25 @@ public final class OutputChannel: Sendable {
 public final class OutputThread: Sendable {
   /// One for each target.
   public let channels: [OutputChannel]
-  private let bell: Bell
+  private let waker: ThreadWaker
   private let desk: OutputDesk
   private let thread: NamedThread?
 
   /// Starts the thread. Where the system has none left, ``flush(within:)`` writes.
   public init(_ targets: [(target: any OutputTarget, form: OutputForm)]) {
-    let bell = Bell()
-    let channels = targets.map { OutputChannel($0.form, bell) }
+    let waker = ThreadWaker()
+    let channels = targets.map { OutputChannel($0.form, waker) }
     let places = zip(channels, targets).map { OutputPlace(channel: $0, target: $1.target, queue: $0.makeQueue()) }
     let desk = OutputDesk(places)
-    self.bell = bell
+    self.waker = waker
     self.channels = channels
     self.desk = desk
-    thread = NamedThread("output", .answering) { desk.serve(bell) }
+    thread = NamedThread("output", .answering) { desk.serve(waker) }
   }
 
   deinit {
     desk.isOver.store(true, ordering: .releasing)
-    bell.ring()
+    waker.ring()
     thread?.join()
   }
 
@@ -122,7 +122,7 @@ public final class OutputThread: Sendable {
   public func flush(within limit: DispatchTimeInterval = .seconds(1)) {
     let isWritten = DispatchSemaphore(value: 0)
     desk.flushes.put(isWritten)
-    if thread == nil { _ = desk.step() || desk.step() } else { bell.ring() }
+    if thread == nil { _ = desk.step() || desk.step() } else { waker.ring() }
     _ = isWritten.wait(timeout: .now() + limit)
   }
 }
@@ -144,7 +144,7 @@ private final class OutputDesk: Sendable {
 
   init(_ places: [OutputPlace]) { work = Mutex(Work(places: places)) }
 
-  func serve(_ bell: Bell) {
+  func serve(_ waker: ThreadWaker) {
     var pause: Int64 = 0
     while !isOver.load(ordering: .acquiring) {
       if step() {
@@ -152,11 +152,11 @@ private final class OutputDesk: Sendable {
         // Lines that come now are written together: a ring costs no system call while the thread does not wait for it.
         var gathering = timespec(tv_sec: 0, tv_nsec: Self.gatherNanoseconds)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &gathering, nil)
-        bell.wait()
+        waker.wait()
       } else {
         // Not every place can be waited for with poll(2), and a reader that reads on after minutes may wait a fifth of a second.
         pause = min(max(20_000_000, 2 * pause), 200_000_000)
-        bell.wait(untilNanoseconds: Self.now + pause)
+        waker.wait(untilNanoseconds: Self.now + pause)
       }
     }
   }

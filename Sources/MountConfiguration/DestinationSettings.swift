@@ -77,7 +77,7 @@ public struct FormSettings: Hashable, Sendable {
   /// Further fields.
   public var fields: [FormField]
   /// What follows when it is not known how a request ended.
-  public var unclear: UnclearEnd
+  public var unclear: AmbiguousOutcomePolicy
   /// Where a conflict's JSON says the SHA-256 of what the server has.
   public var digestField: String
   /// Members of its answers that are not kept, beside the usual ones.
@@ -97,5 +97,5 @@ public struct TusSettings: Hashable, Sendable {
   /// Part of every upload's metadata.
   public var metadata: [TusMetadataEntry]
   /// What follows when it is not known how a request ended.
-  public var unclear: UnclearEnd
+  public var unclear: AmbiguousOutcomePolicy
 }

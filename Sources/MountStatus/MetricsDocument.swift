@@ -8,7 +8,7 @@ enum MetricsDocument {
   private typealias Sample = PrometheusText.Sample
 
   /// Renders the mount's metrics.
-  static func render(_ facts: MountFacts) -> [UInt8] {
+  static func render(_ facts: MountSnapshot) -> [UInt8] {
     var text = PrometheusText()
     writeProcess(facts, &text)
     writeUploads(facts.summary, &text)
@@ -21,7 +21,7 @@ enum MetricsDocument {
     return text.bytes
   }
 
-  private static func writeProcess(_ facts: MountFacts, _ text: inout PrometheusText) {
+  private static func writeProcess(_ facts: MountSnapshot, _ text: inout PrometheusText) {
     text.family(
       "uploadfs_info", .gauge, "Always 1; the labels say what runs.",
       [Sample([("version", facts.process.version), ("destination", facts.summary.destination)], 1)])
@@ -122,7 +122,7 @@ enum MetricsDocument {
       pipeline.faultsContained)
   }
 
-  private static func writeSpool(_ spool: SpoolFacts, _ text: inout PrometheusText) {
+  private static func writeSpool(_ spool: SpoolStatus, _ text: inout PrometheusText) {
     text.family("uploadfs_spool_captures", .gauge, "Files whose bytes lie in the spool.", spool.captures)
     text.family("uploadfs_spool_free_bytes", .gauge, "Bytes that can still be written.", spool.freeBytes)
     text.family(

@@ -8,7 +8,7 @@ enum SummaryDocument {
   static let schemaName = "uploadfs-summary-1"
 
   /// Renders the mount's summary.
-  static func render(_ facts: MountFacts) -> [UInt8] {
+  static func render(_ facts: MountSnapshot) -> [UInt8] {
     let summary = facts.summary
     return JSONWriter.document(paddedTo: StatusDocument.unitBytes) { json in
       json.field("schema", schemaName)

@@ -5,10 +5,10 @@ public import Lookup
 /// has sent of it.
 public struct ChunkTable: Hashable, Sendable {
   /// Those that came with their bytes.
-  public private(set) var written: LookupTable<UInt32, ChunkFacts> = [:]
+  public private(set) var written: LookupTable<UInt32, ChunkChecksums> = [:]
   /// Those that came as zeros, each of the session's chunk size.
   public private(set) var zeros = IndexRanges()
-  private var zero: ChunkFacts?
+  private var zero: ChunkChecksums?
 
   /// None.
   public init() {}
@@ -20,7 +20,7 @@ public struct ChunkTable: Hashable, Sendable {
   public var isEmpty: Bool { written.isEmpty && zeros.isEmpty }
 
   /// What is known of a chunk; nil where there is none.
-  public subscript(index: UInt32) -> ChunkFacts? { written[index] ?? (zeros.contains(index) ? zero : nil) }
+  public subscript(index: UInt32) -> ChunkChecksums? { written[index] ?? (zeros.contains(index) ? zero : nil) }
 
   /// The indices.
   public var keys: IndexRanges {
@@ -30,18 +30,18 @@ public struct ChunkTable: Hashable, Sendable {
   }
 
   /// All of them, lowest index first.
-  public func sorted() -> [(key: UInt32, value: ChunkFacts)] {
+  public func sorted() -> [(key: UInt32, value: ChunkChecksums)] {
     keys.sorted().compactMap { index in self[index].map { (key: index, value: $0) } }
   }
 
   /// Puts a chunk in, in the place of one that is there.
-  public mutating func insert(_ chunk: ChunkFacts, at index: UInt32) {
+  public mutating func insert(_ chunk: ChunkChecksums, at index: UInt32) {
     zeros.remove(index..<(index + 1))
     written[index] = chunk
   }
 
   /// Puts chunks of zeros in, in the place of those that are there.
-  public mutating func insertZeros(_ range: Range<UInt32>, of zero: ChunkFacts) {
+  public mutating func insertZeros(_ range: Range<UInt32>, of zero: ChunkChecksums) {
     for index in writtenIndices(in: range) { written[index] = nil }
     zeros.insert(range)
     self.zero = zero
@@ -49,7 +49,7 @@ public struct ChunkTable: Hashable, Sendable {
 
   /// Takes a chunk out and returns what was known of it.
   @discardableResult
-  public mutating func removeValue(forKey index: UInt32) -> ChunkFacts? {
+  public mutating func removeValue(forKey index: UInt32) -> ChunkChecksums? {
     let chunk = self[index]
     written[index] = nil
     zeros.remove(index..<(index + 1))
@@ -77,15 +77,15 @@ public struct ChunkTable: Hashable, Sendable {
 
 extension ChunkTable: ExpressibleByDictionaryLiteral {
   /// The chunks of these pairs.
-  public init(dictionaryLiteral elements: (UInt32, ChunkFacts)...) {
+  public init(dictionaryLiteral elements: (UInt32, ChunkChecksums)...) {
     for (index, chunk) in elements { insert(chunk, at: index) }
   }
 }
 
-extension ChunkFacts {
-  /// The facts of so many zeros.
-  public static func zeros(_ byteCount: Int) -> ChunkFacts {
+extension ChunkChecksums {
+  /// The checksums of so many zeros.
+  public static func zeros(_ byteCount: Int) -> ChunkChecksums {
     let zeros = ZeroChunk(byteCount: byteCount)
-    return ChunkFacts(sha256: zeros.sha256, crc32c: zeros.crc32c, sizeBytes: UInt32(clamping: byteCount))
+    return ChunkChecksums(sha256: zeros.sha256, crc32c: zeros.crc32c, sizeBytes: UInt32(clamping: byteCount))
   }
 }

@@ -8,9 +8,9 @@ public enum CoreEffect: Sendable {
   /// Answer a request; each request gets exactly one answer at each of its stages.
   case reply(RequestID, Reply)
   /// Make the session's directory, data file and journal.
-  case createSession(SessionFacts)
+  case createSession(SessionRecord)
   /// Write the request's body at the offset, then record it.
-  case writeChunk(RequestID, SessionID, index: UInt32, offset: UInt64, ChunkFacts)
+  case writeChunk(RequestID, SessionID, index: UInt32, offset: UInt64, ChunkChecksums)
   /// Make these chunks zeros, without bytes where the disk can do that, then record them.
   case writeZeros(RequestID, SessionID, IndexRanges, chunkBytes: UInt64)
   /// Bring to the disk what was written to the session before.
@@ -32,7 +32,7 @@ public enum CoreEffect: Sendable {
   /// Count what lies under a credential's root.
   case measureUsage(CredentialID)
   /// Check sessions again that are set aside.
-  case lookAgain([SessionID])
+  case recheck([SessionID])
   /// Something for the log.
   case note(CoreNote)
 }
@@ -46,9 +46,9 @@ public enum CoreNote: Sendable {
   /// Its folder is gone.
   case gone(SessionID, of: CredentialID?)
   /// Its client has not touched it for so long.
-  case expired(SessionFacts)
+  case expired(SessionRecord)
   /// It has made room for a new one.
-  case displaced(SessionFacts)
+  case displaced(SessionRecord)
   /// The operator has ended it.
   case ended(SessionID, of: CredentialID?)
 }
@@ -85,7 +85,7 @@ public enum SpaceReservation: Hashable, Sendable {
 public enum Reply: Sendable {
   /// The session exists, and this is published of the same file; with that it may begin.
   case sessionOpened(
-    SessionFacts, isNew: Bool, expiresAt: Milliseconds, published: PublishedContent? = nil, isBased: Bool = false)
+    SessionRecord, isNew: Bool, expiresAt: Milliseconds, published: PublishedContent? = nil, isBased: Bool = false)
   /// The body may be read.
   case bodyAdmitted
   /// The run may be read; no chunk is larger than this.
@@ -94,7 +94,7 @@ public enum Reply: Sendable {
   case chunkStored(wasHeld: Bool)
   case held(HeldChunks)
   /// Published.
-  case receipt(ReceiptFacts)
+  case receipt(PublicationReceipt)
   /// The session is gone, as asked.
   case ended
   /// Not granted.
@@ -104,13 +104,13 @@ public enum Reply: Sendable {
 /// What a session holds.
 public struct HeldChunks: Sendable {
   /// The session.
-  public var facts: SessionFacts
+  public var facts: SessionRecord
   /// Its chunks.
   public var chunks: ChunkTable
   /// When it ends by itself.
   public var expiresAt: Milliseconds
   /// Its receipt, once it is published; the chunks are then forgotten.
-  public var receipt: ReceiptFacts?
+  public var receipt: PublicationReceipt?
   /// All of it is on the disk.
   public var isDurable = false
   /// The tip, where it need not be computed.

@@ -12,7 +12,7 @@ public enum CoreEvent: Sendable {
   /// A chunk's header has arrived.
   case beginChunk(RequestID, ChunkHead)
   /// A chunk's body is complete in memory, and these are the digests of what arrived.
-  case chunkArrived(RequestID, ChunkFacts)
+  case chunkArrived(RequestID, ChunkChecksums)
   /// A chunk's body did not arrive; the request is answered with the reason.
   case chunkFailed(RequestID, Refusal)
   /// A chunk lies in the data file and in the journal, or could not be put there.
@@ -28,7 +28,7 @@ public enum CoreEvent: Sendable {
   /// What was written to the session before it was asked is on the disk, or could not be brought there.
   case sessionSecured(RequestID, SessionID, StoreFailure?)
   /// A client asks for publication.
-  case commit(RequestID, CredentialID, SessionID, CommitFacts, receiptID: String)
+  case commit(RequestID, CredentialID, SessionID, CommitParameters, receiptID: String)
   /// The digests were compared with the commit; the generation says which digests.
   case commitChecked(SessionID, generation: UInt64, CommitVerdict)
   /// The publication is done, or could not be done.
@@ -42,7 +42,7 @@ public enum CoreEvent: Sendable {
   /// A whole file's header has arrived.
   case beginWholeFile(RequestID, WholeFileHead)
   /// A whole file's body is complete in memory.
-  case wholeFileArrived(RequestID, ChunkFacts)
+  case wholeFileArrived(RequestID, ChunkChecksums)
   /// A whole file's body did not arrive; the request is answered with the reason.
   case wholeFileFailed(RequestID, Refusal)
   /// A whole file is published, or could not be.
@@ -50,7 +50,7 @@ public enum CoreEvent: Sendable {
   /// So much lies under a credential's root.
   case usageMeasured(CredentialID, bytes: UInt64)
   /// What the store found of sessions that are set aside.
-  case lookedAgain([SessionID], Result<RecoveredState, StoreFailure>)
+  case rechecked([SessionID], Result<RecoveredState, StoreFailure>)
   /// The receiver's operator ends a session.
   case endByOperator(RequestID, SessionID)
   /// These may use the receiver from now on. Who is the same user as before has the same name.
@@ -66,7 +66,7 @@ public struct SessionOpeningRequest: Hashable, Sendable {
   /// The client's key for this opening.
   public var idempotencyKey: String
   /// What for.
-  public var opening: OpeningFacts
+  public var opening: SessionParameters
   /// The name that the session gets if it is new; random.
   public var candidateID: SessionID
   /// What is free on the disk; nil where it does not say.
@@ -74,7 +74,8 @@ public struct SessionOpeningRequest: Hashable, Sendable {
 
   /// Collects a request.
   public init(
-    credential: CredentialID, idempotencyKey: String, opening: OpeningFacts, candidateID: SessionID, freeBytes: UInt64?
+    credential: CredentialID, idempotencyKey: String, opening: SessionParameters, candidateID: SessionID,
+    freeBytes: UInt64?
   ) {
     self.credential = credential
     self.idempotencyKey = idempotencyKey
@@ -87,7 +88,7 @@ public struct SessionOpeningRequest: Hashable, Sendable {
 /// What is announced about a body before it arrives.
 public struct AnnouncedBytes: Hashable, Sendable {
   /// The digests and the size in the header.
-  public var facts: ChunkFacts
+  public var facts: ChunkChecksums
   /// The tag; nil when there is none.
   public var tag: [UInt8]?
   /// The body's length, where HTTP states one.
@@ -99,7 +100,7 @@ public struct AnnouncedBytes: Hashable, Sendable {
 
   /// What a header announces.
   public init(
-    facts: ChunkFacts, tag: [UInt8]?, contentLength: UInt64?, encoding: ChunkEncoding = .identity,
+    facts: ChunkChecksums, tag: [UInt8]?, contentLength: UInt64?, encoding: ChunkEncoding = .identity,
     sentSHA256: Digest32? = nil
   ) {
     self.facts = facts
@@ -197,7 +198,7 @@ public struct WholeFileHead: Hashable, Sendable {
   }
 
   /// What two requests with one key must agree in: a digest, so that the journal can hold it. What becomes of a file that has the
-  /// name counts only for an older client (``CommitFacts/isSame(as:)``); the request that such a client has left is continued.
+  /// name counts only for an older client (``CommitParameters/isSame(as:)``); the request that such a client has left is continued.
   var fingerprint: Digest32? {
     let ifExists = ownership == nil ? ifExists : .replace
     let text = [

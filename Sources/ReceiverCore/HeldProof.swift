@@ -20,7 +20,7 @@ struct HeldProof: Sendable {
   var chainTip: [UInt8] { frontier.tip }
 
   /// Whether the chunks are the file that the commit describes; nil when there are others than its chunks.
-  func verdict(on commit: CommitFacts) -> CommitVerdict? {
+  func verdict(on commit: CommitParameters) -> CommitVerdict? {
     let count = Int(commit.chunkCount)
     guard let root = tree.root(leafCount: count), frontier.contiguousCount == count else { return nil }
     if root.bytes != commit.merkleRoot { return .otherRoot }

@@ -73,7 +73,7 @@ extension ReceiverCore {
     return spaceRefusal(isReserved ? 0 : size, for: head.credential, freeBytes: head.freeBytes)
   }
 
-  mutating func chunkArrived(_ request: RequestID, _ arrived: ChunkFacts) {
+  mutating func chunkArrived(_ request: RequestID, _ arrived: ChunkChecksums) {
     guard case .chunk(let head) = stages[request] else { return }
     guard let session = sessions[head.session] else {
       return endChunk(request, head, gone(head.session, of: head.credential))
@@ -194,7 +194,7 @@ extension ReceiverCore {
 
   /// Why a body is not what was announced; nil when it is.
   func contentRefusal(
-    _ announced: AnnouncedBytes, _ arrived: ChunkFacts, index: UInt32, _ subject: TagSubject
+    _ announced: AnnouncedBytes, _ arrived: ChunkChecksums, index: UInt32, _ subject: TagSubject
   ) -> Refusal? {
     let expected = announced.facts
     guard arrived.sizeBytes == expected.sizeBytes else {

@@ -4,7 +4,7 @@ import OrderedCollections
 
 extension ReceiverCore {
   mutating func commit(
-    _ request: RequestID, _ credential: CredentialID, _ id: SessionID, _ facts: CommitFacts, receiptID: String
+    _ request: RequestID, _ credential: CredentialID, _ id: SessionID, _ facts: CommitParameters, receiptID: String
   ) {
     guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
     let event = CoreEvent.commit(request, credential, id, facts, receiptID: receiptID)
@@ -36,7 +36,7 @@ extension ReceiverCore {
   }
 
   private mutating func beginCommit(
-    _ request: RequestID, _ id: SessionID, _ facts: CommitFacts, receiptID: String
+    _ request: RequestID, _ id: SessionID, _ facts: CommitParameters, receiptID: String
   ) {
     let pending = UploadSession.PendingCommit(
       facts: facts, receiptID: receiptID, waiters: [request], deadline: now + limits.commitWaitMax,
@@ -49,7 +49,7 @@ extension ReceiverCore {
   /// The store continues a publication that the disk has interrupted after the rename. A client whose file has changed
   /// meanwhile sets it going as well: it learns only from its end that the session is over.
   mutating func publishOn(
-    _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: ReceiptFacts, since request: RequestID,
+    _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: PublicationReceipt, since request: RequestID,
     for waiters: [RequestID] = []
   ) {
     var pending = pending
@@ -60,7 +60,7 @@ extension ReceiverCore {
   }
 
   private mutating func startPublication(
-    _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: ReceiptFacts
+    _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: PublicationReceipt
   ) {
     guard let session = sessions[id] else { return }
     sessions[id]?.phase = .publishing(pending, receipt)
@@ -74,7 +74,7 @@ extension ReceiverCore {
 
   /// A second request for the same commit gets the first one's answer.
   private mutating func join(
-    _ request: RequestID, _ id: SessionID, _ facts: CommitFacts, _ pending: UploadSession.PendingCommit,
+    _ request: RequestID, _ id: SessionID, _ facts: CommitParameters, _ pending: UploadSession.PendingCommit,
     _ phase: (UploadSession.PendingCommit) -> UploadSession.Phase
   ) {
     guard pending.isSame(as: facts) else {
@@ -90,7 +90,7 @@ extension ReceiverCore {
     sessions[id]?.phase = phase(pending)
   }
 
-  private func commitRefusal(_ facts: CommitFacts, _ session: UploadSession) -> Refusal? {
+  private func commitRefusal(_ facts: CommitParameters, _ session: UploadSession) -> Refusal? {
     if let violation = PublishedName.validate(facts.name) { return Refusal(.nameRefused, violation.description) }
     let limit = fileBytesMax(chunkBytes: session.chunkBytes)
     guard facts.sizeBytes <= limit else { return .fileTooLarge(limit) }
@@ -155,7 +155,7 @@ extension ReceiverCore {
     }
 
     let fileID = session.facts.opening.fileID
-    let receipt = ReceiptFacts(
+    let receipt = PublicationReceipt(
       id: pending.receiptID, name: pending.facts.name, sizeBytes: pending.facts.sizeBytes,
       merkleRoot: pending.facts.merkleRoot, chainTip: pending.facts.chainTip, publishedAt: now,
       fileID: fileID.isEmpty ? nil : fileID)

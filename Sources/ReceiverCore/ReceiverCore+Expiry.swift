@@ -6,11 +6,11 @@ extension ReceiverCore {
   private static let expiryScanInterval: Milliseconds = 60_000
 
   /// How soon the store checks again what it could not read, and how late at most.
-  static let lookPauseMin: Milliseconds = 2000
-  private static let lookPauseMax: Milliseconds = 30_000
+  static let recheckPauseMin: Milliseconds = 2000
+  private static let recheckPauseMax: Milliseconds = 30_000
 
   mutating func tick() {
-    lookAgain()
+    recheck()
     for id in waitingSessions {
       switch sessions[id]?.phase {
       case .committing: evaluateCommit(id)
@@ -96,19 +96,19 @@ extension ReceiverCore {
   /// Sessions that are set aside.
   public var setAsideCount: Int { setAside.count }
 
-  private mutating func lookAgain() {
-    guard !setAside.isEmpty, !isLooking else { return }
-    if nextLook == 0 { nextLook = now + lookPause }
-    guard now >= nextLook else { return }
-    isLooking = true
-    effects.append(.lookAgain(setAside.keys.sorted()))
+  private mutating func recheck() {
+    guard !setAside.isEmpty, !isRechecking else { return }
+    if nextRecheck == 0 { nextRecheck = now + recheckPause }
+    guard now >= nextRecheck else { return }
+    isRechecking = true
+    effects.append(.recheck(setAside.keys.sorted()))
   }
 
   /// What the store says by now of sessions that were set aside.
-  mutating func lookedAgain(_ ids: [SessionID], _ result: Result<RecoveredState, StoreFailure>) {
-    isLooking = false
-    lookPause = min(lookPause * 2, ReceiverCore.lookPauseMax)
-    nextLook = now + lookPause
+  mutating func rechecked(_ ids: [SessionID], _ result: Result<RecoveredState, StoreFailure>) {
+    isRechecking = false
+    recheckPause = min(recheckPause * 2, ReceiverCore.recheckPauseMax)
+    nextRecheck = now + recheckPause
     guard case .success(let found) = result else { return }
     let before = setAside
     // What was ended meanwhile is not taken up again.
@@ -124,7 +124,7 @@ extension ReceiverCore {
     for session in known.setAside where before[session.id] != session {
       effects.append(.note(.setAside(session, of: nil)))
     }
-    if setAside.isEmpty { (nextLook, lookPause) = (0, ReceiverCore.lookPauseMin) }
+    if setAside.isEmpty { (nextRecheck, recheckPause) = (0, ReceiverCore.recheckPauseMin) }
   }
 
   /// What the store has met in a session's folder ends it here. True when it does.
@@ -159,7 +159,7 @@ struct ExpiredSessions: Sendable {
 
   func owner(of id: SessionID) -> CredentialID? { owners[id] }
 
-  mutating func remember(_ facts: SessionFacts, atMost countMax: Int) {
+  mutating func remember(_ facts: SessionRecord, atMost countMax: Int) {
     guard countMax > 0, owners.updateValue(facts.credentialID, forKey: facts.sessionID) == nil else { return }
     guard order.count >= countMax else { return order.append(facts.sessionID) }
     owners[order[oldest]] = nil

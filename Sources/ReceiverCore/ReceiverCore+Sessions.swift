@@ -17,7 +17,7 @@ extension ReceiverCore {
 
     var opening = asked.opening
     opening.chunkBytes = min(opening.chunkBytes, limits.chunkBytesMax)
-    let facts = SessionFacts(
+    let facts = SessionRecord(
       id: asked.candidateID.text, credential: asked.credential.text, idempotencyKey: asked.idempotencyKey,
       opening: opening, requestedChunkBytes: asked.opening.chunkBytes, openedAt: now)
     sessions[asked.candidateID] = UploadSession(
@@ -30,7 +30,7 @@ extension ReceiverCore {
     effects.append(.createSession(recorded))
   }
 
-  func tagKeys(_ credential: CoreCredential, _ facts: SessionFacts) -> [[UInt8]] {
+  func tagKeys(_ credential: CoreCredential, _ facts: SessionRecord) -> [[UInt8]] {
     credential.tagMasterKeys.map {
       ChunkTag.sessionKey(masterKey: $0, nonce: facts.opening.nonce, sessionID: facts.id)
     }
@@ -130,7 +130,7 @@ extension ReceiverCore {
   }
 
   /// What leaves its size open takes at least as much as what it begins with, which has to fit into a quota.
-  private func mayTake(_ base: PublishedContent, asBaseOf facts: SessionFacts) -> Bool {
+  private func mayTake(_ base: PublishedContent, asBaseOf facts: SessionRecord) -> Bool {
     guard facts.opening.takesBase == true else { return false }
     guard facts.opening.sizeBytes == nil, let quota = credentials[facts.credentialID]?.quotaBytes else { return true }
     let used = usedBytes(of: facts.credentialID)
@@ -144,7 +144,7 @@ extension ReceiverCore {
   }
 
   private func heldChunks(of session: UploadSession) -> HeldChunks {
-    var receipt: ReceiptFacts?
+    var receipt: PublicationReceipt?
     if case .published(let facts) = session.phase { receipt = facts }
     return HeldChunks(
       facts: session.facts, chunks: session.held, expiresAt: expiry(of: session), receipt: receipt,
@@ -246,7 +246,7 @@ extension ReceiverCore {
 extension ReceiverCore {
   /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
   public mutating func recover(
-    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: ChunkTable = ChunkTable(),
+    open facts: SessionRecord, lastChange: Milliseconds, recordedChunks: ChunkTable = ChunkTable(),
     isReliedUpon: Bool = false
   ) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
@@ -261,7 +261,8 @@ extension ReceiverCore {
   }
 
   /// Takes over a session that was published before the start.
-  public mutating func recover(published facts: SessionFacts, receipt: ReceiptFacts, isReliedUpon: Bool = false) {
+  public mutating func recover(published facts: SessionRecord, receipt: PublicationReceipt, isReliedUpon: Bool = false)
+  {
     let time = younger(receipt.publishedAt)
     recover(facts, .published(receipt), lastChange: time)
     sessions[facts.sessionID]?.isReliedUpon = isReliedUpon
@@ -269,13 +270,13 @@ extension ReceiverCore {
   }
 
   /// Takes over a whole file that was published before the start.
-  public mutating func recover(wholeFile record: WholeFileRecord, receipt: ReceiptFacts) {
+  public mutating func recover(wholeFile record: WholeFileRecord, receipt: PublicationReceipt) {
     let key = Key(credential: owner(CredentialID(record.credential)), text: record.idempotencyKey)
     keys[key] = .wholeFile(fingerprint: Digest32(record.fingerprint), receipt: receipt)
     finish(key, at: younger(receipt.publishedAt))
   }
 
-  private mutating func recover(_ facts: SessionFacts, _ phase: UploadSession.Phase, lastChange: Milliseconds) {
+  private mutating func recover(_ facts: SessionRecord, _ phase: UploadSession.Phase, lastChange: Milliseconds) {
     var facts = facts
     facts.credential = owner(facts.credentialID).text
     // The session of a token that was taken away stays until it expires: the token may come back.

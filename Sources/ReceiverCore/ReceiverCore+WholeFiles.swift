@@ -37,7 +37,7 @@ extension ReceiverCore {
     return spaceRefusal(size, for: head.credential, freeBytes: head.freeBytes)
   }
 
-  mutating func wholeFileArrived(_ request: RequestID, _ arrived: ChunkFacts) {
+  mutating func wholeFileArrived(_ request: RequestID, _ arrived: ChunkChecksums) {
     guard case .wholeFile(let head, let fingerprint) = stages[request], let credential = credentials[head.credential]
     else { return overtakenWholeFileEnded(request) }
     setArriving(false, request, head)
@@ -55,7 +55,7 @@ extension ReceiverCore {
       tree.append(chunkSHA256: arrived.sha256.bytes)
       chain.extend(with: arrived.sha256.bytes)
     }
-    let receipt = ReceiptFacts(
+    let receipt = PublicationReceipt(
       id: head.receiptID, name: head.name, sizeBytes: UInt64(arrived.sizeBytes), merkleRoot: tree.root,
       chainTip: chain.tip, publishedAt: now, fileID: head.fileID)
     stages[request] = .publishingWholeFile(head, fingerprint: fingerprint, receipt)

@@ -17,7 +17,7 @@ public struct ReceiverCore: Sendable {
   /// What a key was used for.
   enum KeyUse: Sendable {
     case session(SessionID)
-    case wholeFile(fingerprint: Digest32?, receipt: ReceiptFacts?)
+    case wholeFile(fingerprint: Digest32?, receipt: PublicationReceipt?)
   }
 
   /// A request between two of its stages.
@@ -30,7 +30,7 @@ public struct ReceiverCore: Sendable {
     case wholeFile(WholeFileHead, fingerprint: Digest32?)
     /// A later request has published the name while the body was arriving.
     case overtakenWholeFile(WholeFileHead)
-    case publishingWholeFile(WholeFileHead, fingerprint: Digest32?, ReceiptFacts)
+    case publishingWholeFile(WholeFileHead, fingerprint: Digest32?, PublicationReceipt)
   }
 
   var limits: CoreLimits
@@ -62,9 +62,9 @@ public struct ReceiverCore: Sendable {
   /// clients.
   var setAside: LookupTable<SessionID, SetAsideSession> = [:]
   /// When the store checks them again, and after which pause; whether it is at it.
-  var nextLook: Milliseconds = 0
-  var lookPause = ReceiverCore.lookPauseMin
-  var isLooking = false
+  var nextRecheck: Milliseconds = 0
+  var recheckPause = ReceiverCore.recheckPauseMin
+  var isRechecking = false
   /// Sessions that are gone, with the number of things that the store is still doing for them. Their files go after that.
   var leaving: LookupTable<SessionID, Int> = [:]
   /// Names that the store is publishing, each with the publications that wait for it.
@@ -147,7 +147,7 @@ public struct ReceiverCore: Sendable {
     case .wholeFileFailed(let request, let refusal): wholeFileFailed(request, refusal)
     case .wholeFilePublished(let request, let result): wholeFilePublished(request, result)
     case .usageMeasured(let credential, let bytes): usageMeasured(credential, bytes: bytes)
-    case .lookedAgain(let ids, let result): lookedAgain(ids, result)
+    case .rechecked(let ids, let result): rechecked(ids, result)
     case .endByOperator(let request, let id): endByOperator(request, id)
     case .credentialsChanged(let known): credentialsChanged(known)
     case .tick: tick()

@@ -18,9 +18,9 @@ struct UploadSession: Sendable {
     case committing(PendingCommit)
     /// The store is publishing. Takes nothing. Exits: published; open, when the store fails. Where the file has its name
     /// and the disk failed after that, it stays, and the next commit has the store go on.
-    case publishing(PendingCommit, ReceiptFacts)
+    case publishing(PendingCommit, PublicationReceipt)
     /// Done; kept so that the same commit gets the same receipt. Exit: gone.
-    case published(ReceiptFacts)
+    case published(PublicationReceipt)
   }
 
   /// A request that waits until the session is verified.
@@ -32,7 +32,7 @@ struct UploadSession: Sendable {
 
   /// A commit in progress.
   struct PendingCommit: Sendable {
-    var facts: CommitFacts
+    var facts: CommitParameters
     var receiptID: String
     /// The requests that get the receipt.
     var waiters: [RequestID]
@@ -51,11 +51,11 @@ struct UploadSession: Sendable {
     /// What did not match then.
     var verdict = CommitVerdict.match
 
-    func isSame(as facts: CommitFacts) -> Bool { self.facts.isSame(as: facts) }
+    func isSame(as facts: CommitParameters) -> Bool { self.facts.isSame(as: facts) }
 
     /// It waits for chunks, and the client wants something else by now: the file has got another name. Once the verdict
     /// is being computed it may be published any moment, and the verdict is on these facts.
-    func isReplaceable(by facts: CommitFacts) -> Bool { checking == nil && !isSame(as: facts) }
+    func isReplaceable(by facts: CommitParameters) -> Bool { checking == nil && !isSame(as: facts) }
   }
 
   /// The requests that want to write one chunk, the running one first: two writes to one place never overlap, or the
@@ -85,7 +85,7 @@ struct UploadSession: Sendable {
   /// Its client has asked for its chunks to be on the disk, and may have given up its own copy of them; or it may have done so
   /// before a restart.
   var isReliedUpon = false
-  let facts: SessionFacts
+  let facts: SessionRecord
   /// What lay under the name when it was opened, of the same file; nil after a restart.
   var published: PublishedContent?
   /// It begins with that.
@@ -122,7 +122,7 @@ struct UploadSession: Sendable {
   /// Changes with every change of what is held.
   var generation: UInt64 = 0
 
-  init(facts: SessionFacts, tagKeys: [[UInt8]], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
+  init(facts: SessionRecord, tagKeys: [[UInt8]], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
     self.facts = facts
     self.tagKeys = tagKeys
     self.phase = phase
@@ -177,14 +177,14 @@ struct UploadSession: Sendable {
   }
 
   /// The indices that the commit lacks, or for which another size is held.
-  func missing(for commit: CommitFacts) -> [UInt32] {
+  func missing(for commit: CommitParameters) -> [UInt32] {
     (0..<commit.chunkCount).filter { index in
       let expected = UploadSession.chunkSize(at: index, fileBytes: commit.sizeBytes, chunkBytes: chunkBytes)
       return held[index].map { UInt64($0.sizeBytes) } != expected
     }
   }
 
-  mutating func hold(_ chunk: ChunkFacts, at index: UInt32) {
+  mutating func hold(_ chunk: ChunkChecksums, at index: UInt32) {
     release(index)
     held.insert(chunk, at: index)
     heldBytes &+= UInt64(chunk.sizeBytes)
@@ -206,7 +206,7 @@ struct UploadSession: Sendable {
 /// Chunks that are zeros.
 extension UploadSession {
   /// What is known of each of them.
-  var zero: ChunkFacts { .zeros(facts.opening.chunkBytes) }
+  var zero: ChunkChecksums { .zeros(facts.opening.chunkBytes) }
 
   /// The store writes something to it.
   var isBeingWritten: Bool { !writing.isEmpty || !zeroing.isEmpty }

@@ -60,13 +60,13 @@ public protocol UploadStore: Sendable {
   /// What is free for ordinary users of the disk.
   func freeBytes() throws(StoreFailure) -> UInt64
   /// Makes a session that outlives the process, and reserves the space of its stated size where that is cheap.
-  func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation
+  func create(_ facts: SessionRecord) throws(StoreFailure) -> SpaceReservation
 
   /// What lies under the name of a session that is being opened, and is a publication of the same file; nil also where that cannot be read.
-  func published(before facts: SessionFacts) -> PublishedContent?
+  func published(before facts: SessionRecord) -> PublishedContent?
   /// Writes a verified chunk, then records it.
   func write(
-    _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
+    _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkChecksums
   ) throws(StoreFailure)
   /// Makes these chunks zeros, as holes where the disk has such, then records them. No bytes are written for what is a hole already.
   func writeZeros(to session: SessionID, _ chunks: IndexRanges, chunkBytes: UInt64) throws(StoreFailure)
@@ -92,7 +92,7 @@ public protocol UploadStore: Sendable {
   func usedBytes(of credential: CredentialID) throws(StoreFailure) -> UInt64
   /// Checks whether the store's folders are where the configuration says; what has changed since the last check. Called about once
   /// a second.
-  func lookAtFolders() -> [FolderNotice]
+  func checkFolders() -> [FolderNotice]
   /// Folders that were not in their place at the last check.
   var foldersAway: Int { get }
   /// Leaves on the disk that a receiver runs. Called about once a second.
@@ -103,13 +103,13 @@ public protocol UploadStore: Sendable {
 
 extension UploadStore {
   /// No folder is moved.
-  public func lookAtFolders() -> [FolderNotice] { [] }
+  public func checkFolders() -> [FolderNotice] { [] }
 
   /// None.
   public var foldersAway: Int { 0 }
 
   /// Nothing that it knows of.
-  public func published(before facts: SessionFacts) -> PublishedContent? { nil }
+  public func published(before facts: SessionRecord) -> PublishedContent? { nil }
 
   /// Nothing is known of earlier ones.
   public func signOfLife() {}
@@ -124,7 +124,7 @@ extension UploadStore {
 /// A session that is not published.
 public struct RecoveredSession: Sendable {
   /// The session.
-  public var facts: SessionFacts
+  public var facts: SessionRecord
   /// The time of its last change.
   public var lastChange: Milliseconds
   /// The chunks on record.
@@ -134,7 +134,7 @@ public struct RecoveredSession: Sendable {
 
   /// A session as it was found.
   public init(
-    facts: SessionFacts, lastChange: Milliseconds, recordedChunks: ChunkTable, isReliedUpon: Bool
+    facts: SessionRecord, lastChange: Milliseconds, recordedChunks: ChunkTable, isReliedUpon: Bool
   ) {
     self.facts = facts
     self.lastChange = lastChange
@@ -165,9 +165,9 @@ public struct RecoveredState: Sendable {
   /// Sessions that are not published, with the time of their last change and the sizes of the chunks on record.
   public var open: [RecoveredSession] = []
   /// Sessions that are published, and whether a client relied upon them before.
-  public var published: [(facts: SessionFacts, receipt: ReceiptFacts, isReliedUpon: Bool)] = []
+  public var published: [(facts: SessionRecord, receipt: PublicationReceipt, isReliedUpon: Bool)] = []
   /// Whole files that are published, oldest first.
-  public var wholeFiles: [(record: WholeFileRecord, receipt: ReceiptFacts)] = []
+  public var wholeFiles: [(record: WholeFileRecord, receipt: PublicationReceipt)] = []
 
   /// What lies among the sessions and is none, and was left alone.
   public var strays: [String] = []

@@ -29,8 +29,8 @@ public final class ComputingThread: Sendable {
   ///
   /// - Note: `@unchecked Sendable` is sound for that reason.
   private final class Desk: @unchecked Sendable {
-    private let arrival = Bell()
-    private let answer = Bell()
+    private let arrival = ThreadWaker()
+    private let answer = ThreadWaker()
     private var work: (() -> Void)?
     private var isOver = false
 

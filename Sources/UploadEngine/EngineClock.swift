@@ -3,7 +3,7 @@ import Glibc
 /// Where the engine's driver gets the time from; a simulation brings its own.
 public protocol EngineClock: Sendable {
   /// All clocks, read together.
-  func now() -> Moment
+  func now() -> ClockReading
 }
 
 /// The machine's clocks.
@@ -12,9 +12,9 @@ public struct SystemClock: EngineClock {
   public init() {}
 
   /// CLOCK_MONOTONIC and CLOCK_REALTIME, and by how much CLOCK_BOOTTIME is ahead of the first.
-  public func now() -> Moment {
+  public func now() -> ClockReading {
     let monotonic = monotonicNanoseconds()
-    return Moment(
+    return ClockReading(
       monotonic: MonotonicTime(nanoseconds: monotonic), wallMilliseconds: Self.nanoseconds(CLOCK_REALTIME) / 1_000_000,
       asleep: .nanoseconds(Self.nanoseconds(CLOCK_BOOTTIME) - monotonic))
   }

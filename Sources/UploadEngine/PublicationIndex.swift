@@ -48,7 +48,7 @@ package final class PublicationIndex: Sendable {
   /// Names by their bytes: to Swift two spellings of é are one.
   private typealias Name = [UInt8]
 
-  private struct UnderWay {
+  private struct InFlight {
     var name: Name
     var publication: EarlierPublication
     /// Nothing of this name was known before.
@@ -81,7 +81,7 @@ package final class PublicationIndex: Sendable {
     /// Published, and not in the catalog yet.
     var unsaved: OrderedDictionary<Name, Noted> = [:]
     /// Requests that are not answered.
-    var underWay: OrderedDictionary<HTTPRequestID, [UnderWay]> = [:]
+    var inFlight: OrderedDictionary<HTTPRequestID, [InFlight]> = [:]
     /// Of these it is not known what became of them, the oldest first.
     var unclear: OrderedDictionary<Name, [EarlierPublication]> = [:]
     /// What servers said of sessions of before, in the order of the answers: it was published, and may have been replaced since.
@@ -92,7 +92,7 @@ package final class PublicationIndex: Sendable {
 
     /// What may be published under a name, or may have been.
     func open(_ name: Name) -> [EarlierPublication] {
-      (unclear[name] ?? []) + underWay.values.joined().lazy.filter { $0.name == name }.map(\.publication)
+      (unclear[name] ?? []) + inFlight.values.joined().lazy.filter { $0.name == name }.map(\.publication)
     }
   }
 
@@ -261,10 +261,10 @@ package final class PublicationIndex: Sendable {
   package func begins(_ request: HTTPRequestID, _ publications: [Sent]) {
     guard !publications.isEmpty else { return }
     state.withLock { state in
-      state.underWay[request] = publications.map { sent in
+      state.inFlight[request] = publications.map { sent in
         let name = Name(sent.name.utf8)
         let isNew = state.names.insert(name)
-        return UnderWay(name: name, publication: sent.publication, isOfNewName: isNew && state.earlierNames == .areIn)
+        return InFlight(name: name, publication: sent.publication, isOfNewName: isNew && state.earlierNames == .areIn)
       }
     }
   }
@@ -275,7 +275,7 @@ package final class PublicationIndex: Sendable {
   package func recordBegun(_ requests: [HTTPRequestID]) {
     let (begun, last) = state.withLock { state in
       let begun = requests.flatMap { request in
-        (state.underWay[request] ?? []).enumerated().map { (request, $0.offset, $0.element) }
+        (state.inFlight[request] ?? []).enumerated().map { (request, $0.offset, $0.element) }
       }
       return (begun, state.lastIntent)
     }
@@ -295,7 +295,7 @@ package final class PublicationIndex: Sendable {
     state.withLock { state in
       state.lastIntent = max(state.lastIntent, recorded.last?.number ?? 0)
       for ((request, position, _), intent) in zip(begun, recorded) {
-        state.underWay[request]?[position].intent = intent
+        state.inFlight[request]?[position].intent = intent
       }
     }
   }
@@ -303,7 +303,7 @@ package final class PublicationIndex: Sendable {
   /// What came of a request.
   package func ended(_ request: HTTPRequestID, _ outcome: StepOutcome) {
     state.withLock { state in
-      let sent = state.underWay.removeValue(forKey: request) ?? []
+      let sent = state.inFlight.removeValue(forKey: request) ?? []
       if case .each(let outcomes) = outcome, outcomes.count == sent.count {
         for (sent, outcome) in zip(sent, outcomes) { note(request, sent, outcome, &state) }
       } else if sent.isEmpty {
@@ -315,7 +315,7 @@ package final class PublicationIndex: Sendable {
   }
 
   private func note(
-    _ request: HTTPRequestID, _ sent: UnderWay?, _ outcome: StepOutcome, _ state: inout State
+    _ request: HTTPRequestID, _ sent: InFlight?, _ outcome: StepOutcome, _ state: inout State
   ) {
     switch outcome {
     case .published(let receipt):

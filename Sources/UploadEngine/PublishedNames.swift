@@ -26,10 +26,10 @@ package final class PublishedNames: Sendable {
       gone += files.prefix(max(0, PublishedNames.goneMax - gone.count))
     }
 
-    mutating func give(_ choice: NameLedger.Choice, to wish: NameLedger.Wish) {
+    mutating func give(_ choice: NameLedger.Choice, to request: NameLedger.NameRequest) {
       // It has its own no more.
       if let owner = choice.formerOwner { names[owner] = names[owner]?.filter { $0.value != choice.name } }
-      names[wish.file, default: [:]][wish.path] = choice.name
+      names[request.file, default: [:]][request.path] = choice.name
     }
   }
 
@@ -82,25 +82,25 @@ package final class PublishedNames: Sendable {
   /// The name for people: what it would be, while it is not decided.
   package func shownName(of file: FileID, at path: RelativePath) -> RelativePath {
     if let name = name(of: file, at: path) { return name }
-    let wish = wish(file, path)
-    return wish.template?.name(of: wish.facts) ?? path
+    let request = request(file, path)
+    return request.template?.name(of: request.facts) ?? path
   }
 
   /// Decides names that are wanted. Blocks until they are durable.
   package func decide(_ wanted: [(file: FileID, path: RelativePath)]) throws(StorageError) {
     guard let ledger else { return }
-    let wishes = wanted.filter { name(of: $0.file, at: $0.path) == nil }.map { wish($0.file, $0.path) }
-    guard !wishes.isEmpty else { return }
+    let requests = wanted.filter { name(of: $0.file, at: $0.path) == nil }.map { request($0.file, $0.path) }
+    guard !requests.isEmpty else { return }
     let gone = known.withLock { $0.takeGone() }
     let choices: [NameLedger.Choice]
     do throws(StorageError) {
-      choices = try ledger.names(for: wishes, forgetting: gone)
+      choices = try ledger.names(for: requests, forgetting: gone)
     } catch {
       known.withLock { $0.putGone(gone) }
       throw error
     }
     known.withLock { known in
-      for (wish, choice) in zip(wishes, choices) { known.give(choice, to: wish) }
+      for (request, choice) in zip(requests, choices) { known.give(choice, to: request) }
     }
   }
 
@@ -148,11 +148,11 @@ package final class PublishedNames: Sendable {
   }
 
   /// A file without a template is to be called as its path, which a template may have given to another one.
-  private func wish(_ file: FileID, _ path: RelativePath) -> NameLedger.Wish {
+  private func request(_ file: FileID, _ path: RelativePath) -> NameLedger.NameRequest {
     let time = CaptureTime(of: file)
-    return NameLedger.Wish(
+    return NameLedger.NameRequest(
       file: file, path: path, template: rules.settings(for: path).name,
-      facts: NameTemplate.Facts(
+      facts: NameTemplate.Values(
         path: path, id: file, date: time.date, time: time.time, host: host, sequence: nil))
   }
 
@@ -186,7 +186,7 @@ package final class PublishedNames: Sendable {
 
   private func run() {
     while true {
-      let jobs = queue.wait { queue -> Monitor<Queue>.Look<[@Sendable () -> Void]> in
+      let jobs = queue.wait { queue -> Monitor<Queue>.WaitDecision<[@Sendable () -> Void]> in
         if !queue.jobs.isEmpty {
           defer { queue.jobs = [] }
           return .done(queue.jobs)

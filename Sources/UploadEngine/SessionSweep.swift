@@ -3,7 +3,7 @@ import Lookup
 import Synchronization
 
 /// Looks, at the start and once a day, for orphaned sessions at a destination where they stay until a client ends them. Has those
-/// ended that this spool began (``LeftoverPlan``).
+/// ended that this spool began (``OrphanedSessionPlan``).
 ///
 /// It goes on with each tick of the journal's thread, where it may wait for the disk; the transport's thread only leaves an
 /// answer here.
@@ -17,11 +17,11 @@ final class SessionSweep: Sendable {
 
   private enum Phase: Sendable {
     case resting(untilNanoseconds: Int64)
-    case asking(Look)
-    case answered(Look, Result<HTTPResponse, TransportError>)
+    case asking(Query)
+    case answered(Query, Result<HTTPResponse, TransportError>)
   }
 
-  private struct Look: Sendable {
+  private struct Query: Sendable {
     var candidates: [String]
     var pages: [SessionPage] = []
   }
@@ -57,17 +57,19 @@ final class SessionSweep: Sendable {
       guard now >= until else { return }
       rest(until: now + Self.interval)
       begin(source, secondsSince1970)
-    case .answered(let look, .failure(_)):
+    case .answered(let query, .failure(_)):
       // The server is not there, so nothing can be ended either.
-      guard !look.candidates.isEmpty else { return rest(until: now + Self.interval) }
+      guard !query.candidates.isEmpty else { return rest(until: now + Self.interval) }
       rest(until: now + Self.intervalAfterFailure)
-    case .answered(var look, .success(let response)):
+    case .answered(var query, .success(let response)):
       rest(until: now + Self.interval)
       // Many may not list, and end what is theirs all the same.
       let page = destination.sessionPage(in: response)
-      if let page { look.pages.append(page) } else { look.pages = [] }
-      if let next = page?.next, look.pages.count < LeftoverPlan.pagesMax, ask(look, after: next, source) { return }
-      finish(look, source, secondsSince1970)
+      if let page { query.pages.append(page) } else { query.pages = [] }
+      if let next = page?.next, query.pages.count < OrphanedSessionPlan.pagesMax, ask(query, after: next, source) {
+        return
+      }
+      finish(query, source, secondsSince1970)
     }
   }
 
@@ -75,28 +77,29 @@ final class SessionSweep: Sendable {
 
   private func begin(_ source: Source, _ seconds: Int64) {
     do throws(StorageError) {
-      let look = Look(
+      let query = Query(
         candidates: try catalog.sessions(
-          begunBefore: LeftoverPlan.latestBegin(atSeconds: seconds, sessionAge), countMax: LeftoverPlan.countMax))
-      if !ask(look, after: nil, source) { finish(look, source, seconds) }
+          begunBefore: OrphanedSessionPlan.latestBegin(atSeconds: seconds, sessionAge),
+          countMax: OrphanedSessionPlan.countMax))
+      if !ask(query, after: nil, source) { finish(query, source, seconds) }
     } catch {
       logger.warning("cannot look for sessions that are left over", metadata: ["error": "\(error)"])
     }
   }
 
   /// False where no server can be asked.
-  private func ask(_ look: Look, after next: String?, _ source: Source) -> Bool {
+  private func ask(_ query: Query, after next: String?, _ source: Source) -> Bool {
     guard let request = destination.sessionListRequest(after: next, at: .first) else { return false }
-    phase.withLock { $0 = .asking(look) }
+    phase.withLock { $0 = .asking(query) }
     transport.start(request, id: source.makeRequestID()) { [weak self] result in
-      self?.phase.withLock { $0 = .answered(look, result) }
+      self?.phase.withLock { $0 = .answered(query, result) }
     }
     return true
   }
 
-  private func finish(_ look: Look, _ source: Source, _ seconds: Int64) {
-    let plan = LeftoverPlan(
-      candidates: look.candidates, inUse: source.sessionsInUse(), pages: look.pages, atSeconds: seconds,
+  private func finish(_ query: Query, _ source: Source, _ seconds: Int64) {
+    let plan = OrphanedSessionPlan(
+      candidates: query.candidates, inUse: source.sessionsInUse(), pages: query.pages, atSeconds: seconds,
       sessionAge: sessionAge, listedID: { destination.listedID(ofSession: $0) })
     if !plan.ended.isEmpty {
       logger.notice("ending uploads that nobody goes on with", metadata: ["uploads": "\(plan.ended.count)"])

@@ -75,7 +75,7 @@ public enum UploadConstants {
   /// Samples are probed again when a chunk keeps more of its bytes than the first one after the probe did, by this part of them.
   public static let compressionGainLoss = 0.03
   /// A probe of samples may take this part of the time that the line takes for what it decides.
-  public static let compressionLookShare = 0.02
+  public static let compressionProbeShare = 0.02
   /// Compression that would take more than one of so many cores to keep up with the line counts as slower than the line.
   public static let compressionCoreShare = 2.0
   /// A file of at most so many bytes is read as it is where the files of a request are compressed together; a longer one for itself,

@@ -30,7 +30,7 @@ extension UploadEngine {
   }
 
   /// True when an event is kept until earlier runs are known. Where too many are kept already, the caller waits.
-  func waitsForEarlierRuns(_ event: EarlyEvents.Event) -> Bool {
+  func waitsForEarlierRuns(_ event: StartupEventBuffer.Event) -> Bool {
     while true {
       switch state.withLock({ $0.isStopped ? nil : $0.early?.keep(event) }) {
       case nil, .notKept?: return false
@@ -107,8 +107,8 @@ extension UploadEngine {
       // Of what this run has recorded meanwhile it knows more.
       let catalog = wentOn ? known.entries.filter { state.schedule.files[$0.id] == nil } : known.entries
       let unread = wentOn ? known.unread.sorted().filter { state.schedule.files[$0] == nil } : known.unread.sorted()
-      state.schedule.inherit(
-        Inheritance(
+      state.schedule.recover(
+        RecoveredUploads(
           catalog: catalog, unread: unread, hasDeliveries: known.hasDeliveries, records: reading?.records ?? [],
           lacksRecords: reading?.failure != nil, isCatalogAnew: self.catalog.isAnew, discarded: known.discarded,
           atSeconds: now.wallMilliseconds / 1000))
@@ -121,14 +121,14 @@ extension UploadEngine {
   /// Where memory is short, what earlier runs knew of a file is read when it is needed.
   private var readsAllAtOnce: Bool { state.withLock { knownIdentities.count < $0.schedule.memory.fit.filesMax } }
 
-  private func begin(_ state: inout State, at now: Moment) {
+  private func begin(_ state: inout State, at now: ClockReading) {
     if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }
     state.schedule.askForLimits(at: now)
   }
 
   private func handle(
-    _ events: [EarlyEvents.Event], knowing known: EarlierRuns? = nil,
-    after formers: FormerPublications = FormerPublications(), _ state: inout State, at now: Moment
+    _ events: [StartupEventBuffer.Event], knowing known: EarlierRuns? = nil,
+    after formers: FormerPublications = FormerPublications(), _ state: inout State, at now: ClockReading
   ) {
     for event in events {
       if let entry = event.file.flatMap({ known?.recalled[$0] ?? nil }) { state.schedule.recall(entry) }
@@ -287,7 +287,7 @@ private struct EarlierRuns {
     hasDeliveries = hasDeliveries || entry.receipt != nil
   }
 
-  func unrecalled(of events: [EarlyEvents.Event]) -> [FileID] {
+  func unrecalled(of events: [StartupEventBuffer.Event]) -> [FileID] {
     events.compactMap(\.file).filter { unread.contains($0) && recalled[$0] == nil }
   }
 

@@ -17,10 +17,10 @@ extension UploadEngine {
 
   private func waitForRoom(atMostNanoseconds longest: Int64) {
     let end = monotonicNanoseconds() + longest
-    while !hasRoom, monotonicNanoseconds() < end { waitAMoment() }
+    while !hasRoom, monotonicNanoseconds() < end { sleepBriefly() }
   }
 
-  private func waitAMoment() {
+  private func sleepBriefly() {
     let due = monotonicNanoseconds() + Self.roomNanoseconds
     loading.wait { _ in monotonicNanoseconds() >= due ? .done(()) : .againBy(nanoseconds: due) }
   }
@@ -95,7 +95,7 @@ extension UploadEngine {
       } catch {
         logger.warning(
           "cannot read what is known of a file; it is tried again", metadata: ["error": "\(error.message)"])
-        waitAMoment()
+        sleepBriefly()
       }
     }
     return nil
@@ -104,12 +104,12 @@ extension UploadEngine {
   private static let readingsMax = 5
 
   /// ``apply(_:)`` for an event that makes a file known again: should it be unloaded just before, it is recalled first.
-  func applyLoading(_ event: FileEvent, _ change: (inout UploadSchedule, Moment) -> Void) {
+  func applyLoading(_ event: FileEvent, _ change: (inout UploadSchedule, ClockReading) -> Void) {
     guard event.loads, let id = event.file else { return apply(change) }
     applyLoading(id, change)
   }
 
-  func applyLoading(_ id: FileID, _ change: (inout UploadSchedule, Moment) -> Void) {
+  func applyLoading(_ id: FileID, _ change: (inout UploadSchedule, ClockReading) -> Void) {
     // What is not known of it then will not be.
     var isRecalled = state.withLock { $0.schedule.isUnloaded(id) && $0.schedule.isRecalled(id) }
     while true {
@@ -192,7 +192,7 @@ extension UploadEngine {
   private func runSearches() {
     guard let contents = parts.withLock({ $0.contents }) else { return }
     while true {
-      let next = searches.wait { searches -> Monitor<[Search]>.Look<Search> in
+      let next = searches.wait { searches -> Monitor<[Search]>.WaitDecision<Search> in
         searches.contains(.end) ? .done(.end) : searches.isEmpty ? .again : .done(searches.removeFirst())
       }
       switch next {

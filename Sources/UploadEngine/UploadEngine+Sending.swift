@@ -62,9 +62,9 @@ extension UploadEngine {
 
   /// Those whose names are known go together; the others follow once their names are on the disk.
   private func name(_ orders: [RequestOrder]) {
-    guard names.areMade || orders.contains(where: \.isPublishedOnce) else { return start(orders) }
+    guard names.areMade || orders.contains(where: \.isAtMostOnce) else { return start(orders) }
     let isReady = { (order: RequestOrder) in
-      !order.isPublishedOnce
+      !order.isAtMostOnce
         && order.order.publications.allSatisfy { self.names.name(of: $0.file, at: $0.path) != nil }
     }
     start(orders.filter(isReady))
@@ -73,7 +73,7 @@ extension UploadEngine {
     names.onThread { [self] in
       do throws(StorageError) {
         try names.decide(others.flatMap(\.order.publications))
-        try recordBeginning(of: others.filter(\.isPublishedOnce))
+        try recordBeginning(of: others.filter(\.isAtMostOnce))
       } catch {
         let failure = StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")
         for order in others { completed(order.id, .refused(failure)) }
@@ -185,7 +185,7 @@ extension UploadEngine {
     let id = order.id
     // One that follows another begins anew, also without a body: its step has moved.
     if let counter = request.sentBytes ?? (earlier.isEmpty ? nil : SentByteCounter()) {
-      let body = BodyUnderWay(
+      let body = InFlightBody(
         sent: counter, byteCount: UInt64(clamping: request.body.byteCount), answered: earlier.count,
         sentBefore: sentBefore, stepBytes: UInt64(clamping: step.bodyBytes))
       sentCounters.withLock { $0[id] = body }
@@ -225,7 +225,7 @@ extension UploadEngine {
     }
   }
 
-  /// A probe of each part of the largest upload (``ChunkRows/growing``), and some.
+  /// A probe of each part of the largest upload (``AppendSequences/growing``), and some.
   private static let followUpsMax = 256
 
   /// Asks the destination what it takes, where it can be asked. Without an answer nothing is known, and nothing else follows.
@@ -238,7 +238,7 @@ extension UploadEngine {
     }
   }
 
-  func lookAtProgress() {
+  func checkProgress() {
     let sent = sentCounters.withLock {
       $0.mapValues { $0.progress }
     }
@@ -252,7 +252,7 @@ extension UploadEngine {
   }
 
   private func completed(
-    _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts = HTTPConnectionFacts(),
+    _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionMetrics = HTTPConnectionMetrics(),
     _ offers: DestinationOffers = DestinationOffers(), _ sharedFrame: SharedFrame? = nil, hasSentBytes: Bool = true
   ) {
     let outcome = configuration.hide.map { outcome.hidden(by: $0) } ?? outcome
@@ -343,7 +343,7 @@ extension SessionChunk {
     ChunkSending(
       session: session, index: chunk.index, digest: chunk.digest, plainBytes: plainBytes, encoding: encoding,
       body: body,
-      place: place, sentBytes: SentByteCounter())
+      position: position, sentBytes: SentByteCounter())
   }
 }
 

@@ -18,7 +18,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   struct State: Sendable {
     var schedule: UploadSchedule
     /// What was reported so far; nil once earlier runs are known.
-    var early: EarlyEvents? = EarlyEvents()
+    var early: StartupEventBuffer? = StartupEventBuffer()
     var outbox: [UploadAction] = []
     var time = RunningTime()
     /// Until when the engine's thread sleeps, unless it is woken; nil for ever.
@@ -32,7 +32,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var isDrained = false
 
     /// The time at which something happens. After a pause the schedule hears of that first.
-    mutating func now(_ clocks: Moment) -> Moment {
+    mutating func now(_ clocks: ClockReading) -> ClockReading {
       let (now, pause) = time.read(clocks, wantedAt: wokenAt)
       if let pause { schedule.resumed(after: pause, at: now) }
       return now
@@ -63,7 +63,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var trace: CacheTrace?
   }
 
-  struct BodyUnderWay: Sendable {
+  struct InFlightBody: Sendable {
     let sent: SentByteCounter
     let byteCount: UInt64
     /// Requests of the same step that were answered before.
@@ -111,7 +111,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let counters = PipelineCounters()
   let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies in flight have come.
-  let sentCounters = Mutex<LookupTable<HTTPRequestID, BodyUnderWay>>([:])
+  let sentCounters = Mutex<LookupTable<HTTPRequestID, InFlightBody>>([:])
   /// Publications for which the spool is to be asked. Those that come while the disk is waited for go together.
   let unpublished = Mutex<[RequestOrder]>([])
   /// Publications for which the spool is being asked, and whether they were ended meanwhile.
@@ -125,7 +125,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let metUnread = Mutex<LookupSet<FileID>>([])
   /// What lowered threads have left for the engine's thread, which the bell wakes.
   private let inbox = Inbox<@Sendable () -> Void>()
-  private let bell = Bell()
+  private let waker = ThreadWaker()
   /// How long what is patient may wait after the last action: of ten thousand small files each wake-up of the thread is seen.
   private static let gatherNanoseconds: Int64 = 5_000_000
   let isEnding = Atomic(false)
@@ -242,7 +242,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         },
         diskRound: { [self] in
           var step: DiskRounds.Step?
-          change { state, _ in step = state.early == nil ? state.schedule.lookAtDiskRound() : nil }
+          change { state, _ in step = state.early == nil ? state.schedule.checkDiskRound() : nil }
           return step
         },
         diskRoundBegan: { [self] round in
@@ -308,7 +308,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// after this. The transport is stopped by its owner, before or after.
   public func stop() {
     isEnding.store(true, ordering: .releasing)
-    bell.ring()
+    waker.ring()
     // What was decided before is done.
     parts.withLock { $0.thread.take() }?.join()
     let uploads = state.withLock { state -> [FileID] in
@@ -335,11 +335,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   // MARK: - Deciding and acting
 
   /// Lock, ask, unlock; the engine's thread acts.
-  func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+  func apply(_ event: (inout UploadSchedule, ClockReading) -> Void) {
     change { event(&$0.schedule, $1) }
   }
 
-  func change(_ event: (inout State, Moment) -> Void) {
+  func change(_ event: (inout State, ClockReading) -> Void) {
     let clocks = configuration.clock.now()
     var named: [FileID] = []
     var shown: [FileID] = []
@@ -365,7 +365,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     }
     for id in named { showNames(of: id) }
     // A call may wait for what is told with the status.
-    if isCalled || shown.contains(where: { waiters.isAwaited($0) }) { bell.ring() }
+    if isCalled || shown.contains(where: { waiters.isAwaited($0) }) { waker.ring() }
     whenDrained?()
   }
 
@@ -373,7 +373,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   func post(_ event: @escaping @Sendable () -> Void) {
     guard !isClosed.load(ordering: .acquiring) else { return }
     inbox.put(event)
-    bell.ring()
+    waker.ring()
   }
 
   /// The engine's thread: hears what lowered threads have left, wakes the schedule at its deadlines, and acts.
@@ -400,7 +400,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         guard state.looksAgain else { return deadline }
         return min(deadline ?? .max, monotonicNanoseconds() + Self.gatherNanoseconds)
       }
-      if let deadline { bell.wait(untilNanoseconds: deadline) } else { bell.wait() }
+      if let deadline { waker.wait(untilNanoseconds: deadline) } else { waker.wait() }
     }
   }
 
@@ -458,11 +458,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .noteDiscarded(let session): journal.note(discarded: session)
     case .forgetDiscarded(let id): journal.forget(discarded: id)
     case .measure(let id): journal.measure(id)
-    case .lookAtGrowth(let id, let chunkBytes, let anew):
+    case .checkGrowth(let id, let chunkBytes, let anew):
       let report = parts.withLock { $0.contents }?.growth(of: id, chunkBytes: chunkBytes, anew: anew)
       apply { $0.grew(id, report, at: $1) }
     case .renewConnections: transport.renewConnections()
-    case .lookAtProgress: lookAtProgress()
+    case .checkProgress: checkProgress()
     case .showNames(let id): showNames(of: id)
     case .showStatus(let id):
       statusTree.changed(id: id)

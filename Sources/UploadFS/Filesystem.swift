@@ -74,17 +74,17 @@ public final class Filesystem: Sendable, FileContents {
   let listingCopies = ListingCopies()
   let evictedFiles = EvictedFiles()
   let spoolFolders: SpoolFolders
-  let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)
-  let pauseTurns: PauseTurns
+  let spoolTroubleFound = Mutex<SpoolFault?>(nil)
+  let backoffPermits: BackoffPermits
   /// Set once the kernel has said that it reads and writes files of the spool itself.
   let backingFiles = Mutex<(any BackingFiles)?>(nil)
   /// This daemon, and so an earlier one, may have given files of the spool to the kernel.
   let mayHaveLentFiles = Atomic<Bool>(false)
   /// Files with writers of whose writes the daemon does not know, or with mappings that such writers may have left.
-  let unseenWriters = Mutex(UnseenWriters())
+  let passthroughWriters = Mutex(PassthroughWriters())
 
   /// Handles that pass the daemon.
-  let passingOpens = Atomic<Int>(0)
+  let passthroughOpens = Atomic<Int>(0)
 
   let isDraining = Atomic<Bool>(false)
   let writableOpens = Atomic<Int>(0)
@@ -133,7 +133,7 @@ public final class Filesystem: Sendable, FileContents {
   ///   - labelReading: What files say of themselves.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
-    spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil,
+    spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: BackoffPermits.Pause? = nil,
     writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() },
     isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() },
     quotas: @escaping QuotaQuestion = { SpoolQuotas(of: $0) }, holeMaking: HoleMaking = .system,
@@ -158,7 +158,7 @@ public final class Filesystem: Sendable, FileContents {
     spoolFolders = SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures)
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
-    pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)
+    backoffPermits = BackoffPermits(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)
     do {
       marksWriters = try SpoolLabel.areKept(in: spool.captures)
     } catch {
@@ -204,7 +204,7 @@ public final class Filesystem: Sendable, FileContents {
   public var writableOpenCount: Int { writableOpens.load(ordering: .sequentiallyConsistent) }
 
   /// Handles that pass the daemon now.
-  public var passingHandles: Int { passingOpens.load(ordering: .relaxed) }
+  public var passthroughHandles: Int { passthroughOpens.load(ordering: .relaxed) }
 
   /// Why no file passes the daemon, although that is set; nil where that is possible as far as the spool's filesystem goes.
   public var passthroughRefusal: String? {

@@ -15,7 +15,7 @@ struct SpoolDirectory {
   var key: SpoolKey { status.key }
 
   static func open(_ configuration: FilesystemConfiguration) throws(MountError) -> SpoolDirectory {
-    let place = try SpoolPlace(checking: configuration)
+    let place = try SpoolFolder(checking: configuration)
     _ = try place.make()
     let captures = place.path + "/captures"
     // No user gets at the captures through the spool itself, so with other users on the mount its root may be open to
@@ -61,7 +61,7 @@ struct SpoolDirectory {
   }
 
   private static func markRecord(
-    of place: SpoolPlace, _ giveRoom: @escaping @Sendable () -> Bool
+    of place: SpoolFolder, _ giveRoom: @escaping @Sendable () -> Bool
   ) throws(MountError) -> MarkRecord {
     let state = place.path + "/.state"
     if mkdir(state, 0o700) != 0, errno != EEXIST { throw place.unusable(state, "cannot be made") }
@@ -78,7 +78,7 @@ struct SpoolDirectory {
     }
   }
 
-  private static func failure(_ place: SpoolPlace, _ captures: String) -> MountError {
+  private static func failure(_ place: SpoolFolder, _ captures: String) -> MountError {
     let isLink = errno == ENOTDIR || errno == ELOOP
     guard isLink else { return place.unusable(captures, "cannot be opened") }
     return MountError(

@@ -51,7 +51,7 @@ public enum SpoolPrivacy: Hashable, Sendable {
 
   /// Others cannot do without it: the root, what stands there, and what every user may write.
   private static func isOfSystem(_ path: String) -> Bool {
-    let place = SpoolPlace.resolved(path)
+    let place = SpoolFolder.resolved(path)
     var status = stat()
     let isShared = stat(place, &status) == 0 && status.st_mode & S_ISVTX != 0
     let names = place.unicodeScalars.split(separator: "/").map(String.init)

@@ -5,7 +5,7 @@ import UploadEngine
 
 /// Watches what the client asks for: how much at once, what twice, how fast while it fails, where, and for how long.
 final class ClientChecks {
-  private struct ChunkPlace: Hashable {
+  private struct ChunkKey: Hashable {
     var session: String
     var index: Int
   }
@@ -26,7 +26,7 @@ final class ClientChecks {
   /// … and whether files that are compressed together as well.
   private var takesFrames = false
   /// What the client was told is stored.
-  private var acknowledged: LookupTable<ChunkPlace, ChunkDigest> = [:]
+  private var acknowledged: LookupTable<ChunkKey, ChunkDigest> = [:]
   private var failureTimes: [Int64] = []
   private var resting = RestingConnections()
 
@@ -78,7 +78,7 @@ final class ClientChecks {
 
   func sent(_ order: RequestOrder, carrying members: [CarriedBytes?], attempts: (FileID) -> Int) {
     checkAlone(order.order)
-    if !order.opensConnection, !resting.take(asleep: world.time.moment.asleep) {
+    if !order.opensConnection, !resting.take(asleep: world.time.clockReading.asleep) {
       world.fail(.reconnection, "request \(order.id.value) goes over a connection that rested while the machine slept")
     }
     deadlines.sent(order, attempts: attempts)
@@ -88,7 +88,7 @@ final class ClientChecks {
     inFlight[order.id] = order.order
     checkCount(order.order)
     guard let (session, chunks) = order.order.chunks else { return }
-    for chunk in chunks where acknowledged[ChunkPlace(session: session.id, index: chunk.index)] == chunk.digest {
+    for chunk in chunks where acknowledged[ChunkKey(session: session.id, index: chunk.index)] == chunk.digest {
       world.fail(.resending, "chunk \(chunk.index) of \(session.id) is sent again although it was acknowledged")
     }
   }
@@ -138,7 +138,7 @@ final class ClientChecks {
 
   func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
     if inFlight.removeValue(forKey: order.id) != nil, !outcome.hasLostItsConnection {
-      resting.rests(asleep: world.time.moment.asleep)
+      resting.rests(asleep: world.time.clockReading.asleep)
     }
     costs.ended(order.id)
     bytes.ended(order.id, outcome)
@@ -154,17 +154,17 @@ final class ClientChecks {
       guard let (session, chunks) = order.order.chunks else { break }
       for (position, chunk) in chunks.enumerated()
       where outcome.ofMember(position, of: chunks.count) == .chunkStored {
-        acknowledged[ChunkPlace(session: session.id, index: chunk.index)] = chunk.digest
+        acknowledged[ChunkKey(session: session.id, index: chunk.index)] = chunk.digest
       }
     case (.zeros(let zeros), .chunkStored):
       for index in zeros.ranges.joined() {
-        acknowledged[ChunkPlace(session: zeros.session.id, index: index)] = zeros.digest
+        acknowledged[ChunkKey(session: zeros.session.id, index: index)] = zeros.digest
       }
     case (.commit(let commit), .published):
       costs.published(commit)
       if let file = commit.fileID { bytes.published(file, at: commit.path, as: commit.merkleRoot) }
     case (.commit(let commit), .incomplete(let missing)):
-      for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
+      for index in missing { acknowledged[ChunkKey(session: commit.session.id, index: index)] = nil }
     case (.querySession(let session), .held(let digests, _, _, _, _, _)):
       acknowledged = acknowledged.filter { place, digest in
         place.session != session.id || digests[place.index] == digest.sha256

@@ -63,7 +63,7 @@ final class SimulatedAddresses {
   }
 
   /// What becomes of every request to it; nil when chance decides.
-  func fate(at index: Int) -> Fate? {
+  func fault(at index: Int) -> RequestFault? {
     switch states[index] {
     case .well, .slow: nil
     case .silent: .silent

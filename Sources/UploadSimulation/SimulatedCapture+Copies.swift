@@ -43,7 +43,7 @@ extension SimulatedCapture {
   var onDisk: [(id: FileID, isMissing: Bool)] {
     byInode.sorted().map(\.value).filter { !$0.names.isEmpty }.map { file in
       let isOnDisk = !world.scenario.losesSpool || file.isSynchronized && file.mark == .none
-      return (file.id, file.activity.isQuiet && file.fate.interruption == nil && !isOnDisk)
+      return (file.id, file.activity.isQuiet && file.integrity.interruption == nil && !isOnDisk)
     }
   }
 

@@ -5,7 +5,7 @@ import UploadEngine
 // What the spool's disk does not take or cannot say, and what the daemon makes of it, as `Filesystem` does: questions that fail, marks,
 // and writes that the disk refuses after they have returned.
 extension SimulatedCapture {
-  /// What an extended attribute of a spool file says to the next run (`SpoolMark`).
+  /// What an extended attribute of a spool file says to the next run (`WriterStateXattr`).
   enum Mark: Hashable {
     case none
     /// In these instances of the spool's filesystem.
@@ -16,7 +16,7 @@ extension SimulatedCapture {
 
     var isClosed: Bool { if case .closed = self { true } else { false } }
 
-    /// As `SpoolMark.isUnproven`.
+    /// As `WriterStateXattr.isUnproven`.
     var isUnproven: Bool {
       switch self {
       case .closed, .ended: true
@@ -24,7 +24,7 @@ extension SimulatedCapture {
       }
     }
 
-    /// As `SpoolMark.isProof`.
+    /// As `WriterStateXattr.isProof`.
     var isProof: Bool {
       switch self {
       case .none: true
@@ -66,9 +66,9 @@ extension SimulatedCapture {
     var holdsFile: Bool { !isPinned && lost == nil }
 
     /// As `forgetWhatWasSaved` of `CapturedFile.State`.
-    mutating func forgetWhatWasSaved(_ fate: ContentFate) {
+    mutating func forgetWhatWasSaved(_ integrity: ContentIntegrity) {
       isPinned = false
-      if fate.lossErrno == nil { lost = nil }
+      if integrity.lossErrno == nil { lost = nil }
     }
 
     fileprivate mutating func refused(at now: Int64) {
@@ -118,7 +118,7 @@ extension SimulatedCapture {
       }
     }
     file.isMarkKnown = true
-    file.settledFate = file.fate
+    file.settledIntegrity = file.integrity
     // Without a mark an earlier run has brought it to the disk.
     file.isSynchronized = world.scenario.losesSpool && file.mark == .none
     if file.mark != .none, !file.mark.isProof { file.provenBytes = .max }
@@ -133,7 +133,7 @@ extension SimulatedCapture {
     file.isSynchronized = false
     // As `CapturedFile.State.markWhileWriting`.
     let writing: Mark =
-      file.fate.lack.map { .interrupted($0) }
+      file.integrity.lack.map { .interrupted($0) }
       ?? (file.refusal == nil ? .writing(instance) : .interrupted(.notOnDisk))
     let isOpen = file.activity.writableOpens > 0
     let wanted = isOpen || file.mark.isUnproven && writing != .writing(instance) ? writing : file.mark
@@ -168,10 +168,10 @@ extension SimulatedCapture {
 
   /// As `Filesystem.wantedMark`.
   private func wantedMark(of file: File) -> Mark {
-    let fate = file.contentFate
-    if let lack = fate.lack { return .interrupted(lack) }
+    let integrity = file.contentIntegrity
+    if let lack = integrity.lack { return .interrupted(lack) }
     if file.refusal != nil { return .interrupted(.notOnDisk) }
-    if let interruption = fate.interruption {
+    if let interruption = integrity.interruption {
       return file.isSynchronized ? .interrupted(interruption) : .ended(interruption, instance)
     }
     return file.isSynchronized ? .none : .closed(instance)
@@ -198,9 +198,9 @@ extension SimulatedCapture {
     guard isMounted else { return nil }
     world.trace("a change of \(file.snapshot.brief) fails")
     guard case .bytes(let range) = extent else { return nil }
-    let known = file.fate.interruption
-    file.fate.writeFailed(range, .writeFailed(errno: Refusal.errno))
-    if let cause = file.fate.interruption, cause != known { sink?.handle(.writeFailed(file.id, cause)) }
+    let known = file.integrity.interruption
+    file.integrity.writeFailed(range, .writeFailed(errno: Refusal.errno))
+    if let cause = file.integrity.interruption, cause != known { sink?.handle(.writeFailed(file.id, cause)) }
     return nil
   }
 
@@ -239,8 +239,8 @@ extension SimulatedCapture {
   /// The daemon is gone, and knows by marks alone what it knew. What the disk refuses and nobody was told of by then is not known
   /// (docs/semantics.md, S41).
   func forgetDisk(of file: File) {
-    file.fate = ContentFate(found: foundInterruption(of: file))
-    file.settledFate = file.fate
+    file.integrity = ContentIntegrity(found: foundInterruption(of: file))
+    file.settledIntegrity = file.integrity
     (file.isMarkKnown, file.isMarkOverlooked, file.isMarkOutdated) = (false, false, false)
     (file.refusal, file.descriptor, file.kept) = (nil, nil, nil)
     (file.isSynchronized, file.isDoubtful, file.provenBytes) = (false, false, nil)
@@ -252,7 +252,7 @@ extension SimulatedCapture {
   func forgetRefused(of file: File) {
     // What the kernel keeps outlives the daemon, and is lost with the power.
     guard !world.scenario.losesSpool else { return }
-    if file.fate.interruption == .notOnDisk, let unseen = file.lostUnseen.take(),
+    if file.integrity.interruption == .notOnDisk, let unseen = file.lostUnseen.take(),
       unseen.modifiedNanoseconds == file.modifiedNanoseconds
     {
       // What was taken for the content by the daemon before is known by now as what is left of it.
@@ -265,7 +265,7 @@ extension SimulatedCapture {
       let before = file.bytes
       loseRefused(file)
       // Its label says that the disk had not taken it: this is what is left of it, as after a power cut, and the receiver may have it all.
-      if file.bytes != before, file.fate.interruption == .notOnDisk {
+      if file.bytes != before, file.integrity.interruption == .notOnDisk {
         leave(file.bytes, of: file)
       } else if file.bytes != before {
         file.lostUnseen = (before, file.modifiedNanoseconds)
@@ -301,7 +301,7 @@ extension SimulatedCapture {
 
   /// As `leaveToItsWriters` of `CapturedFile.State`.
   func leaveToItsWriters(_ file: File) {
-    if file.refusal != nil { file.fate.lostContent(.writeFailed(errno: Refusal.errno)) }
+    if file.refusal != nil { file.integrity.lostContent(.writeFailed(errno: Refusal.errno)) }
     file.refusal = nil
   }
 
@@ -317,10 +317,10 @@ extension SimulatedCapture {
   /// As `Filesystem.noteSettled`.
   func noteSettled(_ file: File, hasRevision: Bool) {
     noteWriteBack(of: file)
-    if hasRevision { file.refusal?.forgetWhatWasSaved(file.fate) }
+    if hasRevision { file.refusal?.forgetWhatWasSaved(file.integrity) }
     if file.refusal != nil { awaitFlush(file) }
-    if hasRevision, file.fate.interruption == nil { file.isLost = false }
-    if hasRevision { file.settledFate = file.fate } else { file.fate = file.settledFate }
+    if hasRevision, file.integrity.interruption == nil { file.isLost = false }
+    if hasRevision { file.settledIntegrity = file.integrity } else { file.integrity = file.settledIntegrity }
     if file.isMarkKnown, hasRevision || file.mark != .none { keepMark(of: file) }
   }
 
@@ -334,10 +334,10 @@ extension SimulatedCapture {
 
   /// An fsync of a writer. True when it is told that the disk has everything.
   func synchronize(_ file: File) -> Bool {
-    guard file.refusal == nil, file.fate.lossErrno == nil else { return false }
+    guard file.refusal == nil, file.integrity.lossErrno == nil else { return false }
     writeBack(file)
     guard !takeError(of: file) || world.bug == .swallowWriteBackErrors else {
-      file.fate.lostContent(.writeFailed(errno: Refusal.errno))
+      file.integrity.lostContent(.writeFailed(errno: Refusal.errno))
       return false
     }
     file.isSynchronized = file.activity.mutationsInFlight == 0
@@ -431,7 +431,7 @@ extension SimulatedCapture {
     noteSynced(file)
     // One that stays says what is true.
     guard !fails(.write) else { return }
-    file.mark = file.fate.interruption.map { .interrupted($0) } ?? .none
+    file.mark = file.integrity.interruption.map { .interrupted($0) } ?? .none
     noteMetadata(of: file)
   }
 
@@ -460,8 +460,10 @@ extension SimulatedCapture {
     let isNewlyLost = lost != nil && refusal.lost == nil
     if let lost, isNewlyLost {
       refusal.lost = lost
-      file.fate.lostContent(.lostInWriteBack(errno: Refusal.errno, lost))
-      if !file.activity.hasOpenRevision { file.settledFate.lostContent(.lostInWriteBack(errno: Refusal.errno, lost)) }
+      file.integrity.lostContent(.lostInWriteBack(errno: Refusal.errno, lost))
+      if !file.activity.hasOpenRevision {
+        file.settledIntegrity.lostContent(.lostInWriteBack(errno: Refusal.errno, lost))
+      }
       file.isLost = true
     } else if lost == nil, isRefused, file.activity.isSettled {
       refusal.isPinned = world.random.happens(0.7)
@@ -477,7 +479,7 @@ extension SimulatedCapture {
   }
 
   private func noteSaved(_ file: File) {
-    let known = file.fate.interruption.map { Mark.interrupted($0) }
+    let known = file.integrity.interruption.map { Mark.interrupted($0) }
     put(known ?? (file.refusal == nil ? .none : .interrupted(.notOnDisk)), on: file)
     guard file.refusal == nil else { return }
     file.isSynchronized = true
@@ -499,6 +501,6 @@ extension SimulatedCapture.File {
 
   /// What is read there is what was written, or is not going to be published, or somebody wants it as it is.
   func isAsMeant(in range: Range<Int>) -> Bool {
-    !pages.isWrong(in: range) || fate.interruption != nil || wanted == shown
+    !pages.isWrong(in: range) || integrity.interruption != nil || wanted == shown
   }
 }

@@ -79,7 +79,7 @@ extension SimulatedCapture {
     }
     file.bytes = remains
     // The catalog may still say why it is not whole, and is believed.
-    if file.contentFate.interruption != nil { file.mayBeDoubted = true }
+    if file.contentIntegrity.interruption != nil { file.mayBeDoubted = true }
     file.mark = found.mark
     file.modifiedNanoseconds = found.modifiedNanoseconds
     file.released?.cut(at: UInt64(remains.count))

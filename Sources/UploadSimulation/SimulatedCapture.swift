@@ -13,8 +13,8 @@ final class SimulatedCapture {
     var bytes: [UInt8] = []
     var activity: WriterActivity
     /// What became of the content in its writers' hands, now and when it was last settled.
-    var fate = ContentFate()
-    var settledFate = ContentFate()
+    var integrity = ContentIntegrity()
+    var settledIntegrity = ContentIntegrity()
     /// What of it somebody wants published as it is, however it is called later.
     var wanted: [UInt8]?
     var names: [RelativePath] = []
@@ -103,8 +103,8 @@ final class SimulatedCapture {
     /// As `Filesystem.quietEpoch`.
     func quietEpoch(at offset: UInt64) -> UInt64? { chunks?.quietEpoch(at: offset) }
 
-    /// As `CapturedFile.State.contentFate`.
-    var contentFate: ContentFate { activity.hasOpenRevision ? fate : settledFate }
+    /// As `CapturedFile.State.contentIntegrity`.
+    var contentIntegrity: ContentIntegrity { activity.hasOpenRevision ? integrity : settledIntegrity }
 
     var attributes: KnownAttributes {
       KnownAttributes(sizeBytes: UInt64(bytes.count), modifiedNanoseconds: modifiedNanoseconds, mode: mode)
@@ -119,7 +119,7 @@ final class SimulatedCapture {
         id: id, epoch: activity.epoch, sizeBytes: facts.sizeBytes, modifiedNanoseconds: facts.modifiedNanoseconds,
         mode: facts.mode, inode: inode, names: names, writableOpens: activity.writableOpens,
         mutationsInFlight: activity.mutationsInFlight,
-        interruption: refused ?? doubt ?? (isMarkKnown ? contentFate.interruption : nil),
+        interruption: refused ?? doubt ?? (isMarkKnown ? contentIntegrity.interruption : nil),
         isPartlyReleased: released != nil || !isMarkKnown, pointer: released == nil || !isMarkKnown ? nil : pointer,
         diskErrno: refusal.map { _ in Refusal.errno })
       snapshot.released = isMarkKnown ? released : nil
@@ -339,7 +339,7 @@ final class SimulatedCapture {
   /// Whether a change needs what was given up; its writer is told so.
   func refuses(_ extent: ContentExtent, of file: File) -> Bool {
     guard file.released?.isNeeded(for: extent) == true else { return false }
-    file.fate.lostContent(.changeRefused)
+    file.integrity.lostContent(.changeRefused)
     sink?.handle(.writeFailed(file.id, .changeRefused))
     return true
   }
@@ -403,7 +403,7 @@ final class SimulatedCapture {
       file.refusal == nil, !file.isDoubtful, !file.isMarkOutdated, world.random.happens(0.7)
     else { return }
     if world.scenario.losesSpool || world.mayRefuse {
-      guard file.isSynchronized, file.mark == .none, file.fate.interruption == nil else { return }
+      guard file.isSynchronized, file.mark == .none, file.integrity.interruption == nil else { return }
     }
     world.trace("lets go of \(file.snapshot.brief)")
     forgetDisk(of: file)
@@ -470,16 +470,16 @@ final class SimulatedCapture {
 
   func close(_ file: File) {
     let hasRevision = file.activity.hasOpenRevision
-    let announcement = file.activity.closedForWriting()
-    if announcement == .settled { noteSettled(file, hasRevision: hasRevision) }
+    let pendingEvent = file.activity.closedForWriting()
+    if pendingEvent == .settled { noteSettled(file, hasRevision: hasRevision) }
     if file.activity.writableOpens == 0 { keepDescriptor(of: file) }
-    tell(file, announcement)
+    tell(file, pendingEvent)
   }
 
   /// The program that had it open is killed.
   func kill(_ file: File) {
     world.trace("writer of \(file.snapshot.brief) is killed")
-    if file.activity.hasOpenRevision { file.fate.writerKilled(signal: 9) }
+    if file.activity.hasOpenRevision { file.integrity.writerKilled(signal: 9) }
     close(file)
   }
 
@@ -499,7 +499,8 @@ final class SimulatedCapture {
     let known = LookupTable(entries.map { ($0.id, $0) })
     oracle.forgetOlder()
     for file in byInode.sorted().map(\.value) where file.isPutBack {
-      guard let entry = known[file.id], entry.state == .complete, entry.receipt != nil, file.fate.interruption == nil,
+      guard let entry = known[file.id], entry.state == .complete, entry.receipt != nil,
+        file.integrity.interruption == nil,
         file.modifiedNanoseconds < entry.modifiedNanoseconds || file.inode != entry.inode,
         oracle.bytes(ofReceipt: entry.receipt?.id ?? "") != file.bytes
       else { continue }
@@ -510,9 +511,9 @@ final class SimulatedCapture {
   /// As `Filesystem.accept`.
   func accept(_ id: FileID, _ interruption: Interruption?, ifUnchangedSince epoch: UInt64) {
     guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet else { return }
-    if let present = file.contentFate.interruption, present.lostBytes != nil, present != interruption { return }
-    file.fate.accepted()
-    file.settledFate = file.fate
+    if let present = file.contentIntegrity.interruption, present.lostBytes != nil, present != interruption { return }
+    file.integrity.accepted()
+    file.settledIntegrity = file.integrity
     file.isLost = false
     if file.isRemains, file.isDelivered { file.wholeDelivery = file.closed }
     file.isRemains = false
@@ -534,23 +535,23 @@ final class SimulatedCapture {
     if isFirst { world.contentChanges(file.id) }
     guard isMounted else { return nil }
     if isFirst {
-      file.fate.revisionBegan()
+      file.integrity.revisionBegan()
       file.isDelivered = false
       file.wholeDelivery = nil
       (file.isPutBack, file.isReplaced) = (false, false)
       file.mayBeDoubted = false
       file.isMarkOverlooked = false
-      file.refusal?.forgetWhatWasSaved(file.fate)
+      file.refusal?.forgetWhatWasSaved(file.integrity)
     }
     awaitFlush(file)
-    let announcement = file.activity.beginMutation()
+    let pendingEvent = file.activity.beginMutation()
     let mutation = ContentMutation(extent, epoch: file.activity.epoch)
     if world.bug == .hideRewrites, case .bytes(let range) = extent, range.lowerBound < UInt64(file.bytes.count) {
       file.hiddenEpochs.insert(mutation.epoch)
     } else {
       file.chunks?.begin(mutation)
     }
-    if world.bug != .skipEpochCheck { tell(file, announcement) }
+    if world.bug != .skipEpochCheck { tell(file, pendingEvent) }
     return mutation
   }
 
@@ -571,8 +572,8 @@ final class SimulatedCapture {
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
     file.pages.cut(to: count)
     if count == 0 { (file.isRemains, file.isMistaken) = (false, false) }
-    file.fate.truncated(to: UInt64(count))
-    file.refusal?.forgetWhatWasSaved(file.fate)
+    file.integrity.truncated(to: UInt64(count))
+    file.refusal?.forgetWhatWasSaved(file.integrity)
     noteRemains(of: file)
     file.released?.cut(at: UInt64(count))
     if file.released?.isEmpty == true {
@@ -587,11 +588,11 @@ final class SimulatedCapture {
     if file.hiddenEpochs.remove(mutation.epoch) == nil {
       file.chunks?.end(mutation, writtenBytes: UInt64(writtenBytes))
     }
-    if writtenBytes > 0 { file.fate.ended(mutation, writtenBytes: UInt64(writtenBytes)) }
+    if writtenBytes > 0 { file.integrity.ended(mutation, writtenBytes: UInt64(writtenBytes)) }
     let hasRevision = file.activity.hasOpenRevision
-    let announcement = file.activity.endMutation()
-    if announcement == .settled { noteSettled(file, hasRevision: hasRevision) }
-    tell(file, announcement)
+    let pendingEvent = file.activity.endMutation()
+    if pendingEvent == .settled { noteSettled(file, hasRevision: hasRevision) }
+    tell(file, pendingEvent)
   }
 
   // MARK: What an uploader asks
@@ -664,15 +665,15 @@ final class SimulatedCapture {
     }
   }
 
-  func tell(_ file: File, _ announcement: WriterActivity.Announcement?) {
+  func tell(_ file: File, _ pendingEvent: WriterActivity.PendingEvent?) {
     if file.activity.isGone, file.activity.isQuiet { byInode[file.inode] = nil }
     noteSettled(file)
-    guard let announcement, !file.names.isEmpty else {
-      if announcement == .settled { file.chunks = nil }
+    guard let pendingEvent, !file.names.isEmpty else {
+      if pendingEvent == .settled { file.chunks = nil }
       return
     }
-    let snapshot = facts(of: file, isAnswer: announcement == .settled)
-    switch announcement {
+    let snapshot = facts(of: file, isAnswer: pendingEvent == .settled)
+    switch pendingEvent {
     case .opened: sink?.handle(.opened(snapshot))
     case .changed: sink?.handle(.changed(snapshot))
     case .settled:
@@ -689,13 +690,13 @@ final class SimulatedCapture {
     noteTime(of: file)
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
     // Where it is compared with what was delivered, it is proven, and may go out under another name.
-    if [.notOnDisk, .unproven].contains(file.fate.interruption), let content = file.closed {
+    if [.notOnDisk, .unproven].contains(file.integrity.interruption), let content = file.closed {
       for oracle in world.oracles { oracle.mayBeFoundAgain(content, names: file.names) }
     }
     // What a dead writer left may not be published.
     guard file.activity.isQuiet, !file.names.isEmpty else { return }
     noteMixed(file)
-    guard file.fate.interruption == nil && !file.isRemains || file.wanted == file.bytes else { return }
+    guard file.integrity.interruption == nil && !file.isRemains || file.wanted == file.bytes else { return }
     file.settledAt = world.time.nanoseconds
     if let closed = file.closed, closed != file.bytes { file.former = (closed, file.closedNanoseconds) }
     if file.closed != file.bytes || file.closedNanoseconds != file.modifiedNanoseconds { file.lookedOlder = false }

@@ -312,7 +312,7 @@ extension SimulatedClient {
     if order.id.value < 1 << 60 {
       apply {
         $0.requestCompleted(
-          order.id, outcome: outcome, connection: HTTPConnectionFacts(), offers: offers, sharedFrame: sharedFrame,
+          order.id, outcome: outcome, connection: HTTPConnectionMetrics(), offers: offers, sharedFrame: sharedFrame,
           at: $1)
       }
     }
@@ -325,7 +325,7 @@ extension SimulatedClient {
     let gone = StepOutcome.refused(StepFailure(.sessionGone, "the session is unknown"))
     world.time.after(.seconds(3)) { [self] in
       guard self.life == life else { return }
-      apply { $0.requestCompleted(order.id, outcome: gone, connection: HTTPConnectionFacts(), at: $1) }
+      apply { $0.requestCompleted(order.id, outcome: gone, connection: HTTPConnectionMetrics(), at: $1) }
     }
   }
 
@@ -394,7 +394,7 @@ extension SimulatedClient {
   }
 
   private func attempts(of id: FileID) -> Int {
-    schedule?.status(of: id, publishedName: { _ in "" }, at: world.time.moment)?.attempts ?? 0
+    schedule?.status(of: id, publishedName: { _ in "" }, at: world.time.clockReading)?.attempts ?? 0
   }
 
   func cancel(_ request: HTTPRequestID) {
@@ -407,7 +407,7 @@ extension SimulatedClient {
     if world.bug != .dropCancels { network.cancel(request) }
   }
 
-  func lookAtProgress() {
+  func checkProgress() {
     network.countProgress()
     var sent = LookupTable(sentCounters.map { ($0.key, $0.value.counter.value) })
     switch world.bug {

@@ -36,7 +36,7 @@ final class SimulatedClient: CopyHolder {
   private var alarm: MonotonicTime?
   private var time = RunningTime()
   /// What this start has found in the catalog.
-  private var inherited: [CatalogEntry] = []
+  private var recovered: [CatalogEntry] = []
   /// Which captures the catalog knew at this start, by their inode numbers.
   private var recordedIdentities: LookupTable<UInt64, FileID> = [:]
   /// Counts starts: whatever was under way in an earlier one comes to nothing.
@@ -94,7 +94,7 @@ final class SimulatedClient: CopyHolder {
 
   /// What was read of a file before it has its final name stays in its buffers while the destination is away.
   private var waitsForDestination: Bool {
-    !buffers.isEmpty && schedule?.summary(at: world.time.moment).nextAttemptMilliseconds != nil
+    !buffers.isEmpty && schedule?.summary(at: world.time.clockReading).nextAttemptMilliseconds != nil
   }
 
   /// No call waits any more for what could not be read to be sent for ten seconds, but once the disk is well it is delivered.
@@ -158,18 +158,18 @@ final class SimulatedClient: CopyHolder {
         return names.name(of: $0, at: $1).map { destination.publishedName(for: $0) }
       },
       random: SeededGenerator(seed: world.random.next()))
-    schedule?.inherit(
-      Inheritance(
+    schedule?.recover(
+      RecoveredUploads(
         catalog: entries, records: records, lacksRecords: lacksRecords, discarded: storage.discardedSessions,
-        atSeconds: world.time.moment.wallMilliseconds / 1000))
+        atSeconds: world.time.clockReading.wallMilliseconds / 1000))
     journal = SimulatedJournal(world, self, storage)
-    inherited = entries
+    recovered = entries
   }
 
   /// There is a mount now.
   func mounted() {
-    checkCatalog(inherited)
-    inherited = []
+    checkCatalog(recovered)
+    recovered = []
     tick()
     if world.bug == .spin { spin() }
   }
@@ -212,8 +212,8 @@ final class SimulatedClient: CopyHolder {
     world.trace("retry all")
     for file in capture.ids {
       switch explanation(of: file).state {
-      case .failed, .waiting, .queued, .uploading: obey(.retry, on: file)
-      case .interrupted: obey(.publish, on: file)
+      case .failed, .waiting, .queued, .uploading: execute(.retry, on: file)
+      case .interrupted: execute(.publish, on: file)
       case .writing, .held, .ignored, .complete, .cancelled, nil: break
       }
     }
@@ -221,15 +221,15 @@ final class SimulatedClient: CopyHolder {
 
   /// As the engine obeys what is written to a file's status. True when it was obeyed and is durable.
   @discardableResult
-  func obey(_ word: FileWord, on id: FileID) -> Bool {
-    world.trace("\(word.rawValue) \(id)")
+  func execute(_ command: FileCommand, on id: FileID) -> Bool {
+    world.trace("\(command.rawValue) \(id)")
     if let file = capture.file(id) { capture.meetIfUnloaded(file) }
     // The client goes by what the spool has told it last, whatever it could say now.
-    if word == .publish, isHeldBack(id) { capture.want(id) }
-    var outcome = FileWordOutcome.unknownFile
+    if command == .publish, isHeldBack(id) { capture.want(id) }
+    var outcome = FileCommandOutcome.unknownFile
     checks.beginsAnew(id)
     checks.mayGoOutAnew(id)
-    apply { outcome = $0.obey(word, id, at: $1) }
+    apply { outcome = $0.execute(command, id, at: $1) }
     guard outcome == .obeyed else { return false }
     return journal?.recordNow(id) ?? false
   }
@@ -295,7 +295,7 @@ final class SimulatedClient: CopyHolder {
   }
 
   func isUnloaded(_ id: FileID) -> Bool { schedule?.isUnloaded(id) ?? false }
-  var hasRoomForFiles: Bool { schedule?.hasRoomForFiles(at: world.time.moment) ?? true }
+  var hasRoomForFiles: Bool { schedule?.hasRoomForFiles(at: world.time.clockReading) ?? true }
 
   private func load(_ ids: [FileID]) {
     let life = life
@@ -374,7 +374,7 @@ final class SimulatedClient: CopyHolder {
       let content = file.wanted == file.shown ? file.shown : file.bytes
       let delivered = site.oracle.bytes(ofReceipt: entry.receipt?.id ?? "")
       // Of what the spool's disk has lost the receiver had all.
-      let isFoundAgain = file.fate.interruption == .notOnDisk && delivered == file.closed
+      let isFoundAgain = file.integrity.interruption == .notOnDisk && delivered == file.closed
       if delivered != content, !isFoundAgain {
         world.fail(.receipt, "the catalog has \(entry.path.displayText) complete with a receipt for other bytes")
       }
@@ -383,10 +383,10 @@ final class SimulatedClient: CopyHolder {
 
   // MARK: Deciding and acting
 
-  func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+  func apply(_ event: (inout UploadSchedule, ClockReading) -> Void) {
     // In place: a copy of the schedule for each event is a third of what a simulation costs.
     // Virtual time knows no process that does not run, only machines that sleep.
-    let (now, pause) = time.read(world.time.moment, wantedAt: nil)
+    let (now, pause) = time.read(world.time.clockReading, wantedAt: nil)
     let decision = schedule?.decide(
       { schedule, now in
         if let pause { schedule.resumed(after: pause, at: now) }
@@ -471,14 +471,14 @@ final class SimulatedClient: CopyHolder {
     case .noteDiscarded(let session): journal?.note(discarded: session)
     case .forgetDiscarded(let id): journal?.forget(discarded: id)
     case .measure(let id): journal?.measure(id)
-    case .lookAtGrowth(let id, let chunkBytes, let anew):
+    case .checkGrowth(let id, let chunkBytes, let anew):
       let report = capture.growth(of: id, chunkBytes: chunkBytes, anew: anew)
       if let report {
         world.trace("grown \(report.brief)")
         checks.mayGoOutAnew(id)
       }
       apply { $0.grew(id, report, at: $1) }
-    case .lookAtProgress: lookAtProgress()
+    case .checkProgress: checkProgress()
     case .showStatus(let id): waits?.tell(id, self)
     case .showSummary: waits?.tellAll(self)
     case .renewConnections: if world.bug != .keepResting { checks.awoke() }
@@ -523,7 +523,7 @@ final class SimulatedClient: CopyHolder {
   /// Why a file is not published, as the status tells.
   func explanation(of id: FileID) -> (state: FileStatus.State?, code: String?) {
     let status = schedule?.status(
-      of: id, publishedName: { publishedName(of: id, at: $0) }, at: world.time.moment)
+      of: id, publishedName: { publishedName(of: id, at: $0) }, at: world.time.clockReading)
     if status == nil, isUnloaded(id) { return (storage.catalog[id]?.state == .complete ? .complete : .queued, nil) }
     // What waits for other contents of its file has not failed.
     let reason = status?.state == .waiting ? status?.reason : nil
@@ -546,7 +546,7 @@ final class SimulatedClient: CopyHolder {
 
   func publishedName(of id: FileID, at path: RelativePath) -> String {
     let name = { [self] in destination.publishedName(for: names.shownName(of: id, at: $0)) }
-    let status = schedule?.status(of: id, publishedName: name, at: world.time.moment)
+    let status = schedule?.status(of: id, publishedName: name, at: world.time.clockReading)
     let isOnly = status.map { $0.state == .complete && $0.path == path && $0.otherPaths.isEmpty } ?? false
     return isOnly ? status?.publishedName ?? name(path) : name(path)
   }
@@ -565,7 +565,7 @@ extension SimulatedClient {
       if world.strikes(world.scenario.shortages / 60) { findNoSpace(times: 20) }
       obeySpoolOrders()
       guard self.life == life else { return }
-      if world.scenario.bareCopies > 0 { journal?.lookAtDisk(capture) }
+      if world.scenario.bareCopies > 0 { journal?.checkDisk(capture) }
       checks.checkDeadlines()
       if world.mayRefuse { checkExplanations() }
       tick()
@@ -574,7 +574,7 @@ extension SimulatedClient {
 
   /// What waits says why.
   private func checkExplanations() {
-    if capture.isScanFailing, schedule?.summary(at: world.time.moment).lastFailure == nil {
+    if capture.isScanFailing, schedule?.summary(at: world.time.clockReading).lastFailure == nil {
       world.fail(.explanation, "the scan waits for what cannot be read, and nothing says so")
     }
     for id in capture.ids {
@@ -658,7 +658,7 @@ extension SimulatedClient {
 
 extension UploadSchedule {
   fileprivate mutating func decide(
-    _ event: (inout UploadSchedule, Moment) -> Void, at now: Moment
+    _ event: (inout UploadSchedule, ClockReading) -> Void, at now: ClockReading
   ) -> (actions: [UploadAction], deadline: MonotonicTime?) {
     event(&self, now)
     return (takeActions(), nextDeadline)

@@ -132,7 +132,7 @@ final class SimulatedDaemon: CaptureSink {
 
   private func checkHeldUp(_ client: SimulatedClient) {
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
-      guard let file = capture.file(named: name), file.activity.isQuiet, file.fate.interruption == nil,
+      guard let file = capture.file(named: name), file.activity.isQuiet, file.integrity.interruption == nil,
         // What was put back by hand is held where a later content was delivered.
         client.site.oracle.isFor(name), !file.isPutBack, !file.isReplaced
       else { continue }

@@ -398,10 +398,10 @@ final class SimulatedJournal {
   }
 
   /// As `EngineJournal`, once a second.
-  func lookAtDisk(_ capture: SimulatedCapture) {
+  func checkDisk(_ capture: SimulatedCapture) {
     guard capture.isScanned, refusedWindows == 0 else { return }
     noteDisk(capture)
-    guard let step = rounds.look(), hasNewRows || step == .next else { return }
+    guard let step = rounds.poll(), hasNewRows || step == .next else { return }
     hasNewRows = false
     let begun = storage.beginDiskRound(endingThat: step == .next ? round : nil)
     round = begun.number

@@ -140,9 +140,9 @@ final class SimulatedNetwork {
     end(flight, after: timeAllowed(flight), .timedOut)
     guard !isBroken else { return end(flight, after: latency, .connectionLost) }
     guard !isPartitioned else { return end(flight, after: request.limits.connect, .timedOut) }
-    let fate = addresses.fate(at: flight.address) ?? (isTroubled ? world.drawFate() : .arrives)
+    let fault = addresses.fault(at: flight.address) ?? (isTroubled ? world.drawFault() : .arrives)
     let travel = jitter(flight)
-    switch fate {
+    switch fault {
     case .silent: end(flight, after: request.limits.connect, .timedOut)
     case .refused: end(flight, after: travel, .connectFailed)
     case .unknownHost: end(flight, after: travel, .unknownHost)
@@ -151,7 +151,7 @@ final class SimulatedNetwork {
         world.trace("request \(id.value): something on the way answers \(response.status)")
         complete(flight, .success(response))
       }
-    default: send(flight, fate, connected: travel * 2)
+    default: send(flight, fault, connected: travel * 2)
     }
   }
 
@@ -206,24 +206,24 @@ final class SimulatedNetwork {
 
   // MARK: On the way
 
-  private func send(_ flight: Flight, _ fate: Fate, connected: Duration) {
+  private func send(_ flight: Flight, _ fault: RequestFault, connected: Duration) {
     let size = flight.request.body.byteCount
     let speed = isSlow || addresses.isSlow(flight.address) ? max(1, bytesPerSecond / 30) : bytesPerSecond
     // Headers and JSON are as long as real ones, and would be nothing beside a real chunk.
     let bodyTime = flight.isBody ? Duration.microseconds(Int64(size) * 1_000_000 / Int64(speed)) : .zero
     world.time.after(connected + jitter(flight)) { [self] in
       guard flight.completion != nil else { return }
-      if case .goesAstray(let delay) = fate, flight.request.publishes {
+      if case .goesAstray(let delay) = fault, flight.request.publishes {
         return goAstray(flight, after: bodyTime, arrivesAfter: delay)
       }
-      guard let exchange = deliver(flight, fate) else {
+      guard let exchange = deliver(flight, fault) else {
         return end(flight, after: latency, .connectFailed)
       }
       flight.exchange = exchange
       flight.body = BodyProgress(
         startedAt: world.time.nanoseconds, nanoseconds: bodyTime.nanoseconds, byteCount: size,
-        stopsAfter: fate.stopsHalfway ? size / 2 : size)
-      switch fate {
+        stopsAfter: fault.stopsHalfway ? size / 2 : size)
+      switch fault {
       case .breaks: end(flight, after: bodyTime / 2, .connectionLost)
       case .stalls:
         let limit = flight.isBody ? flight.request.limits.stall : flight.request.limits.total
@@ -231,7 +231,7 @@ final class SimulatedNetwork {
       case .hangs: awaitAnswer(flight, after: bodyTime)
       default:
         awaitAnswer(flight, after: bodyTime)
-        world.time.after(bodyTime) { [self] in bodyArrives(flight, fate, exchange) }
+        world.time.after(bodyTime) { [self] in bodyArrives(flight, fault, exchange) }
       }
     }
   }
@@ -242,7 +242,7 @@ final class SimulatedNetwork {
     end(flight, after: bodyTime + UploadConstants.requestIdleTimeout, .stalled)
   }
 
-  private func deliver(_ flight: Flight, _ fate: Fate) -> (any PeerExchange)? {
+  private func deliver(_ flight: Flight, _ fault: RequestFault) -> (any PeerExchange)? {
     let wire = flight.request.wire(addresses.origin(flight.address))
     return peer.begin(wire, content: { flight.request.body.content }) { [self] response in
       guard let response else {
@@ -250,9 +250,9 @@ final class SimulatedNetwork {
       }
       guard !swallows(flight) else { return }
       var delay = jitter(flight)
-      if case .answerIsLate(let more) = fate { delay += more }
+      if case .answerIsLate(let more) = fault { delay += more }
       world.time.after(delay) { [self] in
-        if case .answerIsLost = fate {
+        if case .answerIsLost = fault {
           complete(flight, .failure(TransportError(.connectionLost, "the answer was lost")))
         } else {
           complete(flight, .success(response))
@@ -261,14 +261,14 @@ final class SimulatedNetwork {
     }
   }
 
-  private func bodyArrives(_ flight: Flight, _ fate: Fate, _ exchange: any PeerExchange) {
+  private func bodyArrives(_ flight: Flight, _ fault: RequestFault, _ exchange: any PeerExchange) {
     guard flight.completion != nil, !swallows(flight) else { return }
     var bytes = flight.request.body.content
-    if case .arrivesDamaged = fate, let index = flight.request.body.captureBytes.randomElement(using: &world.random) {
+    if case .arrivesDamaged = fault, let index = flight.request.body.captureBytes.randomElement(using: &world.random) {
       bytes[index] ^= 0x40
       world.trace("request \(flight.id.value): arrives damaged")
     }
-    if case .arrivesTwice = fate { sendAgain(flight.request.wire(addresses.origin(flight.address)), bytes) }
+    if case .arrivesTwice = fault { sendAgain(flight.request.wire(addresses.origin(flight.address)), bytes) }
     flight.hasArrived = true
     exchange.arrive(bytes)
   }

@@ -13,14 +13,14 @@ final class SimulatedReceiver {
     fileprivate var answer: ((Answer?) -> Void)?
     fileprivate var body: [UInt8]?
     /// Of the body of a bundle's member, which is here and decoded before the core is asked.
-    fileprivate var taken: Result<ChunkFacts, Refusal>?
+    fileprivate var taken: Result<ChunkChecksums, Refusal>?
     fileprivate var isBroken = false
     fileprivate var wantsJSON = false
     fileprivate var bundle: BundleIntake?
     fileprivate var run: RunIntake?
     /// The core lets the run in.
     fileprivate var takesRun = false
-    fileprivate var question: CoreQuestion?
+    fileprivate var coreRequest: CoreRequest?
     fileprivate var id: RequestID?
     fileprivate var admitted: AdmittedBody?
     fileprivate weak var receiver: SimulatedReceiver?
@@ -96,7 +96,7 @@ final class SimulatedReceiver {
       world.fail(.retention, "session \(lost.text) was there, and is deleted at the start")
     }
     var core = ReceiverCore(limits: limits, credentials: [credential.core])
-    core.recover(world.bug == .expireReliedUpon ? found.reliedUponByNobody : found)
+    core.recover(world.bug == .expireReliedUpon ? found.reliedUponByNoClient : found)
     self.core = core
     if world.bug != .forgetUsage { measureUsage() }
     world.trace("receiver: starts")
@@ -201,7 +201,7 @@ final class SimulatedReceiver {
       exchange.run = run
       let id = wait(for: exchange)
       handle(run.begin(id))
-    case .ask(let question): ask(question, exchange)
+    case .ask(let coreRequest): ask(coreRequest, exchange)
     }
   }
 
@@ -213,11 +213,11 @@ final class SimulatedReceiver {
     return id
   }
 
-  private func ask(_ question: CoreQuestion, _ exchange: Exchange) {
-    exchange.question = question
+  private func ask(_ coreRequest: CoreRequest, _ exchange: Exchange) {
+    exchange.coreRequest = coreRequest
     let id = wait(for: exchange)
     let freeBytes: UInt64 = world.fullDisks.contains(.receiver) ? 0 : 1 << 40
-    handle(question.event(id, freshID: Hex.encode(world.random.bytes(16)), freeBytes: freeBytes))
+    handle(coreRequest.event(id, freshID: Hex.encode(world.random.bytes(16)), freeBytes: freeBytes))
   }
 
   /// Requests of their own for the members of one, whose bodies are here already; `done` is told their answers with the
@@ -249,7 +249,7 @@ final class SimulatedReceiver {
       }
       switch member.plan {
       case .answer(let answer): part.finish(answer)
-      case .ask(let question): ask(question, part)
+      case .ask(let coreRequest): ask(coreRequest, part)
       }
     }
   }
@@ -269,7 +269,7 @@ final class SimulatedReceiver {
       if member.body == nil { part.isBroken = true }
       switch member.plan {
       case .answer(let answer): part.finish(answer)
-      case .ask(let question): ask(question, part)
+      case .ask(let coreRequest): ask(coreRequest, part)
       }
     }
     handle(run.end(id))
@@ -283,7 +283,7 @@ final class SimulatedReceiver {
       exchange.run = nil
       return take(body, run, exchange, id)
     }
-    if exchange.isBroken, exchange.admitted == nil, exchange.question == nil {
+    if exchange.isBroken, exchange.admitted == nil, exchange.coreRequest == nil {
       exchange.finish(nil)
     } else if exchange.wantsJSON, let body = exchange.body {
       exchange.wantsJSON = false
@@ -296,33 +296,33 @@ final class SimulatedReceiver {
       } catch {
         exchange.finish(.refused(error))
       }
-    } else if let admitted = exchange.admitted, let question = exchange.question, let id = exchange.id {
+    } else if let admitted = exchange.admitted, let coreRequest = exchange.coreRequest, let id = exchange.id {
       if let taken = exchange.taken {
         exchange.admitted = nil
         switch taken {
-        case .success(let facts): handle(question.bodyArrived(id, facts))
-        case .failure(let refusal): handle(question.bodyFailed(id, refusal))
+        case .success(let facts): handle(coreRequest.bodyArrived(id, facts))
+        case .failure(let refusal): handle(coreRequest.bodyFailed(id, refusal))
         }
       } else if exchange.isBroken {
         exchange.admitted = nil
-        handle(question.bodyFailed(id, .bodyBrokeOff))
+        handle(coreRequest.bodyFailed(id, .bodyBrokeOff))
       } else if let body = exchange.body {
         exchange.admitted = nil
-        take(body, admitted, exchange, question, id)
+        take(body, admitted, exchange, coreRequest, id)
       }
     }
   }
 
   private func take(
-    _ body: [UInt8], _ admitted: AdmittedBody, _ exchange: Exchange, _ question: CoreQuestion, _ id: RequestID
+    _ body: [UInt8], _ admitted: AdmittedBody, _ exchange: Exchange, _ coreRequest: CoreRequest, _ id: RequestID
   ) {
     do throws(Refusal) {
       var (plain, facts) = try admitted.take(body)
       exchange.body = world.bug == .storeEncoded ? body : plain
-      if world.bug == .publishUnverified, let announced = question.announced { facts = announced.facts }
-      handle(question.bodyArrived(id, facts))
+      if world.bug == .publishUnverified, let announced = coreRequest.announced { facts = announced.facts }
+      handle(coreRequest.bodyArrived(id, facts))
     } catch {
-      handle(question.bodyFailed(id, error))
+      handle(coreRequest.bodyFailed(id, error))
     }
   }
 
@@ -341,13 +341,13 @@ final class SimulatedReceiver {
       exchange.takesRun = true
       return bodyArrived(exchange)
     }
-    guard let exchange = waiting[id], let question = exchange.question else { return }
-    switch question.outcome(of: reply) {
+    guard let exchange = waiting[id], let coreRequest = exchange.coreRequest else { return }
+    switch coreRequest.outcome(of: reply) {
     case .readBody(let admitted):
       exchange.admitted = admitted
       bodyArrived(exchange)
     case .answer(let answer):
-      if case .chunkStored = reply { checkReadable(question) }
+      if case .chunkStored = reply { checkReadable(coreRequest) }
       if case .receipt(let receipt) = reply { store.checkReceipt(receipt.id) }
       waiting[id] = nil
       world.trace("receiver: \(exchange.request.method) \(exchange.request.target) → \(answer.status)")
@@ -356,15 +356,15 @@ final class SimulatedReceiver {
   }
 
   /// What is acknowledged can be read.
-  private func checkReadable(_ question: CoreQuestion) {
-    if case .zeros(_, let session, let ranges, _) = question {
+  private func checkReadable(_ coreRequest: CoreRequest) {
+    if case .zeros(_, let session, let ranges, _) = coreRequest {
       for range in ranges {
         for index in range.first...range.last where !store.holdsZeros(at: index, of: session) {
           world.fail(.acknowledgement, "chunk \(index) of \(session.text) is acknowledged and is not zeros")
         }
       }
     }
-    guard case .chunk(_, let session, let index, let announced) = question else { return }
+    guard case .chunk(_, let session, let index, let announced) = coreRequest else { return }
     if !store.holds(announced.facts, at: index, of: session) {
       world.fail(.acknowledgement, "chunk \(index) of \(session.text) is acknowledged and cannot be read")
     }
@@ -426,7 +426,7 @@ extension SimulatedReceiver {
       }
       if world.bug != .keepExpired { perform([]) { [self] _ in store.remove(session) } }
     case .measureUsage: perform([]) { [self] _ in measureUsage() }
-    case .lookAgain(let ids): perform([]) { [self] _ in handle(.lookedAgain(ids, .success(store.recover(ids)))) }
+    case .recheck(let ids): perform([]) { [self] _ in handle(.rechecked(ids, .success(store.recover(ids)))) }
     case .forgetReceipts, .note: break
     }
   }
@@ -474,14 +474,14 @@ extension SimulatedReceiver.Exchange {
 
 extension RecoveredState {
   /// The planted mistake of `expireReliedUpon`.
-  fileprivate var reliedUponByNobody: RecoveredState {
+  fileprivate var reliedUponByNoClient: RecoveredState {
     var state = self
     for index in state.open.indices { state.open[index].isReliedUpon = false }
     return state
   }
 }
 
-extension CoreQuestion {
+extension CoreRequest {
   fileprivate var announced: AnnouncedBytes? {
     switch self {
     case .chunk(_, _, _, let announced), .wholeFile(_, _, _, let announced): announced

@@ -14,13 +14,13 @@ final class SimulatedStore {
   struct Waits: Error {}
 
   private enum Record: Codable {
-    case session(SessionFacts)
+    case session(SessionRecord)
     case chunk(index: UInt32, sha256: [UInt8], crc32c: UInt32, sizeBytes: UInt32)
     case zeros([UInt32])
     case reliedUpon
-    case committing(ReceiptFacts, node: UInt64)
+    case committing(PublicationReceipt, node: UInt64)
     case published
-    case wholeFile(WholeFileRecord, ReceiptFacts, node: UInt64)
+    case wholeFile(WholeFileRecord, PublicationReceipt, node: UInt64)
     case wholeFilePublished(receiptID: String)
   }
 
@@ -134,7 +134,7 @@ final class SimulatedStore {
 
   // MARK: Sessions
 
-  func create(_ facts: SessionFacts) -> [Step] {
+  func create(_ facts: SessionRecord) -> [Step] {
     let (data, journal) = Self.paths(facts.sessionID)
     return [
       { try self.disk.create(data) },
@@ -145,7 +145,7 @@ final class SimulatedStore {
     ]
   }
 
-  func write(_ body: [UInt8], _ session: SessionID, _ index: UInt32, _ offset: Int, _ facts: ChunkFacts) -> [Step] {
+  func write(_ body: [UInt8], _ session: SessionID, _ index: UInt32, _ offset: Int, _ facts: ChunkChecksums) -> [Step] {
     let (data, journal) = Self.paths(session)
     let record = Record.chunk(
       index: index, sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: facts.sizeBytes)
@@ -220,7 +220,7 @@ final class SimulatedStore {
   }
 
   /// Chunks that are recorded, and that are there: a record may tell of data that a power cut took.
-  func presentChunks(of session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
+  func presentChunks(of session: SessionID) -> LookupTable<UInt32, ChunkChecksums> {
     guard let data = disk.node(Self.paths(session).data), let facts = facts(of: session) else { return [:] }
     return LookupTable(recordedChunks(of: session).sorted().map { ($0.key, $0.value) }).filter { index, chunk in
       Self.piece(of: data.bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
@@ -232,13 +232,13 @@ final class SimulatedStore {
     Self.chunks(of: records(in: Self.paths(session).journal), facts(of: session))
   }
 
-  private static func chunks(of records: [Record], _ facts: SessionFacts?) -> ChunkTable {
+  private static func chunks(of records: [Record], _ facts: SessionRecord?) -> ChunkTable {
     var chunks = ChunkTable()
     for record in records {
       switch record {
       case .chunk(let index, let sha256, let crc32c, let size):
         guard let digest = Digest32(sha256) else { continue }
-        chunks.insert(ChunkFacts(sha256: digest, crc32c: crc32c, sizeBytes: size), at: index)
+        chunks.insert(ChunkChecksums(sha256: digest, crc32c: crc32c, sizeBytes: size), at: index)
       case .zeros(let bounds):
         for pair in stride(from: 0, to: bounds.count - 1, by: 2) {
           chunks.insertZeros(bounds[pair]..<(bounds[pair + 1] + 1), of: .zeros(facts?.opening.chunkBytes ?? 0))
@@ -250,7 +250,7 @@ final class SimulatedStore {
   }
 
   /// The client is told that these chunks outlive everything. What another write takes the place of meanwhile does not.
-  func checkSecured(_ chunks: LookupTable<UInt32, ChunkFacts>, of session: SessionID) {
+  func checkSecured(_ chunks: LookupTable<UInt32, ChunkChecksums>, of session: SessionID) {
     let (data, journal) = Self.paths(session)
     guard let data = disk.node(data), let journal = disk.node(journal), let facts = facts(of: session) else { return }
     let now = recordedChunks(of: session)
@@ -261,7 +261,7 @@ final class SimulatedStore {
         return sha256
       })
     let durableZeros = Self.chunks(of: durableRecords, facts).zeros
-    func holds(_ bytes: [UInt8], _ chunk: ChunkFacts, at index: UInt32) -> Bool {
+    func holds(_ bytes: [UInt8], _ chunk: ChunkChecksums, at index: UInt32) -> Bool {
       Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
         == chunk.sha256.bytes
     }
@@ -321,7 +321,7 @@ final class SimulatedStore {
   }
 
   /// What lies under the name of a session that is to begin with that, and is a publication of the same file.
-  func published(before facts: SessionFacts) -> PublishedContent? {
+  func published(before facts: SessionRecord) -> PublishedContent? {
     let path = "published/\(facts.opening.name)"
     guard facts.opening.takesBase == true, let node = disk.node(path), let mark = marks[node.number],
       mark.fileID.utf8.elementsEqual(facts.opening.fileID.utf8), let bytes = disk.bytes(path)
@@ -332,7 +332,7 @@ final class SimulatedStore {
   }
 
   /// The chunks of a session that holds nothing yet and is to begin with what is published; nil where it does not.
-  private func takeBase(of facts: SessionFacts) throws(DiskFailure) -> ChunkTable? {
+  private func takeBase(of facts: SessionRecord) throws(DiskFailure) -> ChunkTable? {
     guard let content = published(before: facts), let bytes = disk.bytes("published/\(facts.opening.name)") else {
       return nil
     }
@@ -342,7 +342,7 @@ final class SimulatedStore {
     var chunks = ChunkTable()
     let chunkBytes = facts.opening.chunkBytes
     for index in 0..<count / chunkBytes {
-      let chunk = ChunkFacts(of: Array(bytes[index * chunkBytes..<(index + 1) * chunkBytes]))
+      let chunk = ChunkChecksums(of: Array(bytes[index * chunkBytes..<(index + 1) * chunkBytes]))
       let record = Record.chunk(
         index: UInt32(index), sha256: chunk.sha256.bytes, crc32c: chunk.crc32c, sizeBytes: chunk.sizeBytes)
       try append(record, to: journal)
@@ -356,7 +356,7 @@ final class SimulatedStore {
     if world.mayRefuse, world.fails(.look, of: .receiver) { throw .broken }
   }
 
-  func holds(_ chunk: ChunkFacts, at index: UInt32, of session: SessionID) -> Bool {
+  func holds(_ chunk: ChunkChecksums, at index: UInt32, of session: SessionID) -> Bool {
     // What the disk has refused is asked for again before it is published.
     let isRefused = failed.contains(session) || refused.contains(session)
     if isRefused || disk.node(Self.paths(session).data)?.isInDoubt == true { return true }
@@ -417,7 +417,7 @@ final class SimulatedStore {
   }
 
   /// The session's data has this receipt's name, as far as memory knows, or had it before another file took it.
-  func isRenamed(_ session: SessionID, _ receipt: ReceiptFacts, orWasOnce: Bool = false) -> Bool {
+  func isRenamed(_ session: SessionID, _ receipt: PublicationReceipt, orWasOnce: Bool = false) -> Bool {
     let (data, journal) = Self.paths(session)
     guard disk.node(data) == nil else { return false }
     return records(in: journal).contains { record in
@@ -629,7 +629,7 @@ extension SimulatedStore {
       return state.setAside.append(.init(id: session, why: "its journal is gone", isDamaged: true))
     }
     let records = records(in: journal)
-    var committing: (ReceiptFacts, UInt64)?
+    var committing: (PublicationReceipt, UInt64)?
     var (isPublished, isReliedUpon) = (false, false)
     let chunks = Self.chunks(of: records, facts)
     for record in records {
@@ -659,7 +659,7 @@ extension SimulatedStore {
 
   private func recoverWholeFiles(into state: inout RecoveredState) throws(DiskFailure) {
     try look()
-    var intents: [(record: WholeFileRecord, receipt: ReceiptFacts, node: UInt64)] = []
+    var intents: [(record: WholeFileRecord, receipt: PublicationReceipt, node: UInt64)] = []
     for record in records(in: Self.receipts) {
       switch record {
       case .wholeFile(let file, let receipt, let node): intents.append((file, receipt, node))
@@ -681,7 +681,7 @@ extension SimulatedStore {
   }
 
   /// If so, the name is on the disk afterwards.
-  private func isShown(_ receipt: ReceiptFacts, node: UInt64) throws(DiskFailure) -> Bool {
+  private func isShown(_ receipt: PublicationReceipt, node: UInt64) throws(DiskFailure) -> Bool {
     try look()
     guard let found = disk.node(Self.target(receipt.name)), found.number == node,
       found.bytes.count == Int(clamping: receipt.sizeBytes)
@@ -690,7 +690,7 @@ extension SimulatedStore {
     return true
   }
 
-  private func facts(of session: SessionID) -> SessionFacts? {
+  private func facts(of session: SessionID) -> SessionRecord? {
     for record in records(in: Self.paths(session).journal) { if case .session(let facts) = record { return facts } }
     return nil
   }

@@ -198,7 +198,7 @@ final class SimulationRun {
       // A client that wants it takes the parts of another one for its own, as far as there are any.
       if file.isMistaken, state == .complete || isLackingParts { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
-      if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
+      if state == .interrupted, file.integrity.interruption != nil || file.isLost || file.mayBeDoubted { continue }
       if code == "older-than-delivered", file.isPutBack || file.isReplaced { continue }
       if code == "older-than-delivered", capture.looksOlder(file) { continue }
       // It was delivered before, and what is left of it here is not published anew.
@@ -238,15 +238,15 @@ private struct CancelledContent {
 
 extension SimulationRun {
   /// Somebody wants something of one file.
-  private func sayAWord() {
+  private func issueCommand() {
     let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:))
-    let words: [FileWord] = [.retry, .resend, .cancel, .cancel, .publish]
-    guard let file, let word = words.randomElement(using: &world.random) else {
+    let commands: [FileCommand] = [.retry, .resend, .cancel, .cancel, .publish]
+    guard let file, let command = commands.randomElement(using: &world.random) else {
       return
     }
     // A crash on the way leaves open which it is.
-    let isDurable = client.obey(word, on: file.id)
-    switch word {
+    let isDurable = client.execute(command, on: file.id)
+    switch command {
     case .retry, .resend: if isDurable { cancelled[file.id] = nil } else { cancelled[file.id]?.isFinal = false }
     case .cancel:
       let isCancelled = client.explanation(of: file.id).state == .cancelled
@@ -334,7 +334,7 @@ extension SimulationRun {
     if isPressed { capture.dropPages() }
     if scenario.failingSides.contains(.receiver) { troubled.peer.letKernelWork(isPressed: isPressed) }
     if world.strikes(scenario.rottenRecords / 60) { troubled.peer.rot() }
-    if world.strikes(scenario.words / 60) { sayAWord() }
+    if world.strikes(scenario.words / 60) { issueCommand() }
     if world.strikes(scenario.waits / 4) { waitForOne() }
     if world.strikes(scenario.waits / 8) { client.waits?.interruptOne() }
     if world.strikes(scenario.fullDisks / 60) {

@@ -55,9 +55,9 @@ extension UploadAction {
     case .noteDiscarded(let session): "session to be ended \(session.id.prefix(6))"
     case .forgetDiscarded(let id): "session no longer to be ended \(id.prefix(6))"
     case .measure(let id): "measure \(id)"
-    case .lookAtGrowth(let id, let chunkBytes, let anew):
+    case .checkGrowth(let id, let chunkBytes, let anew):
       "look at growth \(id) by \(chunkBytes)\(anew ? ", anew" : "")"
-    case .lookAtProgress: "look at progress"
+    case .checkProgress: "look at progress"
     case .renewConnections: "renew connections"
     case .unload(let ids): "unload \(ids.map(\.description).joined(separator: " "))"
     case .load(let ids): "load \(ids.map(\.description).joined(separator: " "))"
@@ -144,7 +144,7 @@ extension StepFailure.Kind: TraceWord {
     case .forbidden: "forbidden"
     case .sessionGone: "session gone"
     case .sessionDamaged: "session damaged"
-    case .rowLost: "row lost"
+    case .sequenceLost: "row lost"
     case .notReplaceable: "not replaceable"
     case .nameTaken: "name taken"
     case .conflict: "conflict"

@@ -23,8 +23,8 @@ final class VirtualTime {
   var wallJump: Duration = .zero
 
   /// Both clocks of the capturing machine.
-  var moment: Moment {
-    Moment(
+  var clockReading: ClockReading {
+    ClockReading(
       monotonic: MonotonicTime(nanoseconds: nanoseconds), wallMilliseconds: wallNanoseconds / 1_000_000,
       asleep: .nanoseconds(sleptNanoseconds))
   }

@@ -10,12 +10,14 @@ enum MachineShares {
   private static let memoryTaken: UInt64 = 12 << 20
 
   /// Before anything starts a thread.
-  static func requireThreads(_ needs: MachineNeeds) throws(ToolFailure) {
-    guard let lack = ThreadRoom.lack(of: needs.threads, perProcessor: MachineNeeds.threadsPerProcessor) else { return }
+  static func requireThreads(_ needs: MachineRequirements) throws(ToolFailure) {
+    guard let lack = ThreadRoom.lack(of: needs.threads, perProcessor: MachineRequirements.threadsPerProcessor) else {
+      return
+    }
     throw ToolFailure(.internalError, lack)
   }
 
-  static func say(_ needs: MachineNeeds, _ logger: Logger) {
+  static func say(_ needs: MachineRequirements, _ logger: Logger) {
     var limit = rlimit()
     if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0,
       let lack = needs.lack(ofDescriptors: UInt64(limit.rlim_cur))

@@ -35,7 +35,7 @@ struct MountCommand: ParsableCommand {
       forbidCoreDumps()
       uploadfs_end_on_faults()
       let configuration = try settings.configuration(environment: ProcessInfo.processInfo.environment)
-      try MachineShares.requireThreads(MachineNeeds(configuration))
+      try MachineShares.requireThreads(MachineRequirements(configuration))
       return try MountSession(configuration, mountPoint: mountPoint).run()
     }
   }

@@ -235,7 +235,7 @@ extension MountSession {
     _ configuration: MountConfiguration, mountPoint: String, logger: Logger
   ) throws(ToolFailure) {
     do throws(MountError) {
-      let place = try MountPlace(
+      let place = try MountTarget(
         checking: filesystemConfiguration(configuration, mountPoint: mountPoint, knownIdentities: [:]))
       guard try place.makeSpool() else { return }
     } catch {
@@ -256,7 +256,7 @@ extension MountSession {
     settings.fileBytesMax = configuration.fileBytesMax
     settings.rules = configuration.rules
     settings.threadCount = configuration.threadCount
-    settings.descriptorsForDelivery = MachineNeeds(configuration).descriptorsForDelivery
+    settings.descriptorsForDelivery = MachineRequirements(configuration).descriptorsForDelivery
     settings.passthrough = configuration.passthrough
     settings.knownIdentities = knownIdentities
     settings.knownCaptures = knownCaptures
@@ -270,33 +270,33 @@ extension MountSession {
     _ configuration: MountConfiguration, _ source: AttachedStatus, _ identity: SpoolIdentity
   ) -> [ControlFile] {
     let telemetry = TelemetryReader()
-    let process = ProcessFacts.current
+    let process = DaemonProcess.current
     let reserveBytes = configuration.reserveBytes
     // Asked once: a reader of the summary does not wait for the disk.
     let spool = RealPath.of(configuration.spool) ?? configuration.spool
     let passthrough = configuration.passthrough
     let expertSettings = configuration.timing.changedSettings
-    return MountFacts.files {
+    return MountSnapshot.files {
       let summary = source.summary()
       // Files that are known and not gone.
       let captures = summary.filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) }
-      return MountFacts(
+      return MountSnapshot(
         summary: summary, pipeline: source.pipelineStatistics, process: process,
         spool: Spool.facts(
           at: spool, freeBytes: source.spoolFreeBytes, reserveBytes: reserveBytes, captures: captures,
           trouble: source.spoolTrouble, renewal: identity.renewal),
-        passthrough: PassthroughFacts(mode: passthrough, handles: source.passingHandles),
+        passthrough: PassthroughStatus(mode: passthrough, handles: source.passthroughHandles),
         expertSettings: expertSettings, telemetry: telemetry.reading())
     }
   }
 }
 
-extension ProcessFacts {
-  static var current: ProcessFacts {
+extension DaemonProcess {
+  static var current: DaemonProcess {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
     let milliseconds = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
-    return ProcessFacts(
+    return DaemonProcess(
       pid: getpid(), pidNamespace: PIDNamespace.own, version: UploadFSMount.version, startedAtMilliseconds: milliseconds
     )
   }
@@ -322,7 +322,7 @@ final class AttachedStatus: StatusSource {
   }
 
   /// The time is that of the first look that found it.
-  func note(_ trouble: SpoolTrouble?) {
+  func note(_ trouble: SpoolFault?) {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
     let milliseconds = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
@@ -340,10 +340,10 @@ final class AttachedStatus: StatusSource {
   func spoolEntries(of folder: RelativePath) -> [SpoolEntry]? { engines.withLock { $0 }?.spoolEntries(of: folder) }
   var spoolTrouble: FileStatus.Failure? { spoolTroubleSeen.withLock { $0 } }
   var spoolFreeBytes: UInt64? { filesystem.withLock { $0.value }?.freeBytesSoon() }
-  var passingHandles: Int { filesystem.withLock { $0.value }?.passingHandles ?? 0 }
-  func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
+  var passthroughHandles: Int { filesystem.withLock { $0.value }?.passthroughHandles ?? 0 }
+  func execute(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
     guard let engines = engines.withLock({ $0 }) else { throw .unknownFile }
-    try engines.obey(order, on: id)
+    try engines.execute(order, on: id)
   }
   var pipelineStatistics: PipelineStatistics {
     engines.withLock { $0 }?.pipelineStatistics ?? PipelineStatistics()

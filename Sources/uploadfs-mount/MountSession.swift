@@ -30,7 +30,7 @@ final class MountSession: Sendable {
     self.mountPoint = mountPoint
     let logger = Self.logger(configuration.logLevel)
     self.logger = logger
-    MachineShares.say(MachineNeeds(configuration), logger)
+    MachineShares.say(MachineRequirements(configuration), logger)
     let destinations =
       [try DestinationParts(.main, configuration, logger: logger)]
       + (try configuration.further.map { try DestinationParts($0.name, $0.configuration, logger: logger) })
@@ -166,7 +166,7 @@ final class MountSession: Sendable {
     if !DedicatedThread.start("search-spool", search) { search() }
   }
 
-  private func spoolChanged(_ trouble: SpoolTrouble?) {
+  private func spoolChanged(_ trouble: SpoolFault?) {
     if let trouble {
       logger.error("the spool is not as it was", metadata: ["code": "\(trouble.code)", "reason": "\(trouble.message)"])
     } else {

@@ -8,9 +8,9 @@ enum Spool {
   static func facts(
     at path: String, freeBytes: UInt64?, reserveBytes: UInt64, captures: Int, trouble: FileStatus.Failure?,
     renewal: SpoolIdentity.Renewal?
-  ) -> SpoolFacts {
+  ) -> SpoolStatus {
     let free = freeBytes ?? 0
-    return SpoolFacts(
+    return SpoolStatus(
       path: path, captures: captures, freeBytes: free > reserveBytes ? free - reserveBytes : 0,
       reserveBytes: reserveBytes, trouble: trouble, renewal: renewal)
   }

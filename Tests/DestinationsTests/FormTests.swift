@@ -384,7 +384,7 @@ private final class TestStream: StreamedFile {
 
   // MARK: - No answer
 
-  private func lost(_ kind: TransportError.Kind, mayHaveArrived: Bool, _ unclear: UnclearEnd) throws
+  private func lost(_ kind: TransportError.Kind, mayHaveArrived: Bool, _ unclear: AmbiguousOutcomePolicy) throws
     -> StepFailure.Kind?
   {
     var error = TransportError(kind, "it broke")

@@ -59,7 +59,7 @@ import Testing
     }
     let one = nested(500)
     let many = "[" + Array(repeating: one, count: (64 << 10) / (one.utf8.count + 1)).joined(separator: ",") + "]"
-    #expect(ServerWords(Fixture.answer(400, text: many)).quoted.utf8.count < 2000)
+    #expect(ServerErrorText(Fixture.answer(400, text: many)).quoted.utf8.count < 2000)
     #expect(read(many) == nil)
     #expect(read(nested(100_000)) == nil)
     #expect(read(nested(JSONReader.depthMax - 1)) != nil)

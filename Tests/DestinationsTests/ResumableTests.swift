@@ -98,7 +98,7 @@ enum ResumableFixture {
 
   static func chunk(_ index: Int, of session: String, _ content: [UInt8] = content, end: UInt64 = 0) -> DestinationStep
   {
-    TusFixture.chunk(index, of: session, ChunkPlace(rowBytes: end), content)
+    TusFixture.chunk(index, of: session, AppendPosition(sequenceBytes: end), content)
   }
 
   static func commit(_ session: String, size: UInt64) -> DestinationStep {
@@ -126,7 +126,8 @@ private typealias Draft = ResumableFixture
     #expect(requests[0].header("authorization") == "Bearer \(Fixture.token)")
     #expect(outcome == .warmed)
     let offered = try #require(destination.offers(in: server).abilities)
-    #expect(offered.rows == .one && !offered.replaceableChunks && offered.unknownLength && offered.needsChunks)
+    #expect(
+      offered.appendSequences == .one && !offered.replaceableChunks && offered.unknownLength && offered.needsChunks)
     #expect(offered.fileBytesMax == 77 && offered.wholeFileBytesMax == 4_000_000 && offered.chunkBytesMin == 3_000_000)
     #expect(destination.offers(in: Draft.discovery("min-size=1")).abilities?.unknownLength == false)
     for other in [Draft.took, Draft.at(5), Draft.created(), Fixture.answer(204), Draft.done()] {
@@ -356,7 +357,7 @@ private typealias Draft = ResumableFixture
   }
 
   @Test(.promises("DE69", "DE73"), arguments: [3, 30])
-  func bytesThatNobodyCanVouchFor_endTheUpload(offset: Int) throws {
+  func unprovenBytes_endTheUpload(offset: Int) throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination)
     // An earlier run has begun something here.
@@ -499,8 +500,8 @@ private typealias Draft = ResumableFixture
     }
   }
 
-  @Test(.promises("DE71"), arguments: [UnclearEnd.retry, .hold])
-  func anUploadThatIsGoneAfterALostAnswer_isUnclear(policy: UnclearEnd) throws {
+  @Test(.promises("DE71"), arguments: [AmbiguousOutcomePolicy.retry, .hold])
+  func anUploadThatIsGoneAfterALostAnswer_isUnclear(policy: AmbiguousOutcomePolicy) throws {
     let destination = try Draft.destination { $0.unclear = policy }
     let step = Draft.commit(Draft.session(destination), size: 27)
     _ = destination.request(for: step)
@@ -515,8 +516,8 @@ private typealias Draft = ResumableFixture
   }
 
   /// Regression: the engine asked for the upload after some failures, found it gone, and the file was sent again without a word.
-  @Test(.promises("DE71"), arguments: [UnclearEnd.retry, .hold])
-  func anUploadThatIsFoundGoneByAQuestion_afterALostAnswer_isUnclear(policy: UnclearEnd) throws {
+  @Test(.promises("DE71"), arguments: [AmbiguousOutcomePolicy.retry, .hold])
+  func anUploadThatIsFoundGoneByAQuestion_afterALostAnswer_isUnclear(policy: AmbiguousOutcomePolicy) throws {
     let destination = try Draft.destination { $0.unclear = policy }
     let id = Draft.session(destination)
     _ = destination.request(for: Draft.commit(id, size: 27))
@@ -740,8 +741,8 @@ private typealias Draft = ResumableFixture
   @Test(.promises("DE72")) func nothingIsUnclear_whereASmallFileHasAnAddressFirst() throws {
     let destination = try Draft.destination { $0.unclear = .hold }
     // Where a crash has not taken that address.
-    #expect(destination.abilities.publishesOnce == .wholeFiles)
-    #expect(try Draft.destination().abilities.publishesOnce == .nothing)
+    #expect(destination.abilities.atMostOnceScope == .wholeFiles)
+    #expect(try Draft.destination().abilities.atMostOnceScope == .nothing)
     let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let (requests, outcome) = Draft.run(step, destination, [Draft.discovery(), Draft.created(), Draft.done()])
     #expect(requests.map(\.method) == [.options, .post, .patch])
@@ -773,7 +774,7 @@ private typealias Draft = ResumableFixture
     guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
   }
 
-  @Test func aSmallFileThatIsGoneAfterALostAnswer_waitsForSomebody() throws {
+  @Test func aSmallFileThatIsGoneAfterALostAnswer_waitsForTheUser() throws {
     let destination = try Draft.destination { $0.unclear = .hold }
     let step = DestinationStep.wholeFile(Fixture.wholeFile())
     _ = destination.request(for: step)
@@ -841,7 +842,7 @@ private typealias Draft = ResumableFixture
       #expect(requests[1].header("tus-resumable") == "1.0.0")
       guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
       #expect(destination.request(for: .wholeFile(Fixture.wholeFile())).header("tus-resumable") == "1.0.0")
-      #expect(destination.offers(in: server).abilities?.rows == .growing)
+      #expect(destination.offers(in: server).abilities?.appendSequences == .growing)
     }
   }
 

@@ -74,7 +74,7 @@ import UploadEngine
   }
 
   @Test(arguments: ["", "HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\nshort", "nonsense", "{}"])
-  func nonsense_isAnAnswerForNobody(text: String) {
+  func nonsense_isAnAnswerForNoRequest(text: String) {
     let outcome = destination.outcome(of: .run(sendings), response: Fixture.answer(200, text: text))
     #expect(outcome.failure?.kind == .unexpectedAnswer)
     #expect(destination.outcome(of: .run(sendings), response: answer([stored()])).failure != nil)

@@ -87,7 +87,7 @@ import UploadEngine
   }
 
   /// A key that cannot be looked at says nothing, and what was refused may have been published all the same.
-  @Test(.promises("DE26d")) func whatMayHaveBeenPublished_isNotCalledUnsent_whenNobodyCanLook() throws {
+  @Test(.promises("DE26d")) func whatMayHaveBeenPublished_isNotCalledUnsent_whenNoProbeIsAllowed() throws {
     let destination = try Self.destination()
     let step = DestinationStep.wholeFile(Self.sending("a"))
     let lost = TransportError(.connectFailed, "lost")
@@ -98,7 +98,7 @@ import UploadEngine
     #expect(failure.kind == .transport(.connectionLost) && unsent.kind == .transport(.connectFailed))
   }
 
-  @Test(.promises("DE26e")) func whoMayNotLook_publishesUnderTheConditionAlone() throws {
+  @Test(.promises("DE26e")) func withoutAProbe_theConditionAlonePublishes() throws {
     let destination = try Self.destination()
     bucket.mayLook = false
     bucket.put("a.mov")

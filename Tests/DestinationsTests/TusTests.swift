@@ -63,12 +63,12 @@ enum TusFixture {
   static let content = Array("123456789".utf8)
 
   static func chunk(
-    _ index: Int, of session: String, _ place: ChunkPlace = ChunkPlace(), _ content: [UInt8] = content
+    _ index: Int, of session: String, _ position: AppendPosition = AppendPosition(), _ content: [UInt8] = content
   ) -> DestinationStep {
     .chunk(
       ChunkSending(
         session: SessionIdentity(id: session, nonce: Fixture.nonce), index: index, digest: Fixture.digest(content),
-        body: TestBytes(content), place: place, sentBytes: SentByteCounter()))
+        body: TestBytes(content), position: position, sentBytes: SentByteCounter()))
   }
 
   static func commit(_ tokens: [String], session: String = "rows 00", size: UInt64) -> DestinationStep {
@@ -93,12 +93,14 @@ enum TusFixture {
 
   @Test func abilities_followWhatTheServerAnnounces() throws {
     let destination = try TusFixture.destination()
-    #expect(destination.abilities.rows == .one && !destination.abilities.replaceableChunks)
+    #expect(destination.abilities.appendSequences == .one && !destination.abilities.replaceableChunks)
     let offered = try #require(
       destination.offers(in: TusFixture.discovery("concatenation", [HTTPHeader("tus-max-size", "77")])).abilities)
-    #expect(offered.rows == .growing && offered.replaceableChunks && offered.commitListsChunks && offered.unknownLength)
+    #expect(
+      offered.appendSequences == .growing && offered.replaceableChunks && offered.commitListsChunks
+        && offered.unknownLength)
     #expect(offered.fileBytesMax == 77)
-    #expect(destination.offers(in: plain).abilities?.rows == .one)
+    #expect(destination.offers(in: plain).abilities?.appendSequences == .one)
     for other in [
       TusFixture.at(5), TusFixture.created(), Fixture.answer(204),
       Fixture.answer(204, headers: [HTTPHeader("tus-resumable", "1.0.0")]),
@@ -144,7 +146,7 @@ enum TusFixture {
     guard case .sessionOpened(let id, 4_194_304, nil, _, _, _) = outcome else {
       return #expect(Bool(false), "\(outcome)")
     }
-    #expect(TusSession(id) == .rows)
+    #expect(TusSession(id) == .sequences)
   }
 
   /// Regression (NM4): to Swift an equals sign and a combining mark behind it are one character.
@@ -306,7 +308,7 @@ enum TusFixture {
 
   private let one = "one 9 /files/u1"
   private let declared = "one 9/27 /files/u1"
-  private let inDeclared = ChunkPlace(rowBytes: 27)
+  private let inDeclared = AppendPosition(sequenceBytes: 27)
 
   private func opened(_ answers: [HTTPResponse] = []) throws -> TusDestination {
     let destination = try TusFixture.destination()
@@ -397,13 +399,13 @@ enum TusFixture {
   @Test(.promises("DE60b")) func theAnswerToAPieceSaysNoMoreThanThat() throws {
     let destination = try opened()
     let (_, outcome) = TusFixture.run(
-      TusFixture.chunk(0, of: one, ChunkPlace(), Array("abcdefghi".utf8)), destination, [TusFixture.at(10)])
+      TusFixture.chunk(0, of: one, AppendPosition(), Array("abcdefghi".utf8)), destination, [TusFixture.at(10)])
     #expect(outcome.failure?.kind == .sessionGone)
   }
 
   @Test(.promises("DE60a")) func theBeginningOfOtherBytes_isNeverContinued() throws {
     let destination = try opened()
-    _ = destination.request(for: TusFixture.chunk(0, of: one, ChunkPlace(), Array("abcdefghi".utf8)))
+    _ = destination.request(for: TusFixture.chunk(0, of: one, AppendPosition(), Array("abcdefghi".utf8)))
     for offset in [5, 9] {
       let (_, outcome) = TusFixture.run(
         TusFixture.chunk(0, of: one), destination, [TusFixture.at(offset, status: 200)])
@@ -548,7 +550,8 @@ enum TusFixture {
     let destination = try opened()
     _ = TusFixture.run(.prewarm, destination, [plain])
     #expect(
-      destination.outcome(of: TusFixture.chunk(0, of: declared, ChunkPlace(rowBytes: 31)), responses: []).failure?.kind
+      destination.outcome(of: TusFixture.chunk(0, of: declared, AppendPosition(sequenceBytes: 31)), responses: [])
+        .failure?.kind
         == .sessionGone)
     let (_, outcome) = TusFixture.run(
       TusFixture.chunk(0, of: declared, inDeclared), destination, [TusFixture.at(9)])
@@ -598,45 +601,48 @@ enum TusFixture {
 
   @Test(.promises("DE42")) func chunkOfItsOwn_isAPartialUpload() throws {
     let (requests, outcome) = TusFixture.run(
-      TusFixture.chunk(3, of: "rows 00", ChunkPlace(rowBytes: 9)), try joining(),
+      TusFixture.chunk(3, of: "rows 00", AppendPosition(sequenceBytes: 9)), try joining(),
       [TusFixture.created("/files/p3", offset: 9)])
     #expect(requests[0].method == .post && requests[0].header("upload-concat") == "partial")
     #expect(requests[0].header("upload-length") == "9" && requests[0].header("upload-metadata") == nil)
     #expect(outcome == .chunkStoredAs(token: "/files/p3#9"))
   }
 
-  @Test(.promises("DE52")) func rowOfChunks_isOnePartialUpload() throws {
+  @Test(.promises("DE52")) func appendSequence_isOnePartialUpload() throws {
     let destination = try joining()
     let (first, token) = TusFixture.run(
-      TusFixture.chunk(48, of: "rows 00", ChunkPlace(rowBytes: 20)), destination,
+      TusFixture.chunk(48, of: "rows 00", AppendPosition(sequenceBytes: 20)), destination,
       [TusFixture.created("/files/p", offset: 9)])
     #expect(first[0].header("upload-length") == "20")
     #expect(token == .chunkStoredAs(token: "/files/p#20"))
     let (next, outcome) = TusFixture.run(
-      TusFixture.chunk(49, of: "rows 00", ChunkPlace(after: "/files/p#20", rowOffset: 9, rowBytes: 20)), destination,
+      TusFixture.chunk(49, of: "rows 00", AppendPosition(after: "/files/p#20", sequenceOffset: 9, sequenceBytes: 20)),
+      destination,
       [TusFixture.at(18)])
     #expect(next[0].method == .patch && next[0].header("upload-offset") == "9")
     #expect(outcome == .chunkStoredAs(token: "/files/p#20"))
     let (_, lost) = TusFixture.run(
-      TusFixture.chunk(50, of: "rows 00", ChunkPlace(after: "/files/p#20", rowOffset: 18, rowBytes: 20), [1, 2]),
+      TusFixture.chunk(
+        50, of: "rows 00", AppendPosition(after: "/files/p#20", sequenceOffset: 18, sequenceBytes: 20), [1, 2]),
       destination, [TusFixture.refusal(404)])
-    #expect(lost.failure?.kind == .rowLost)
+    #expect(lost.failure?.kind == .sequenceLost)
   }
 
-  @Test(.promises("DE60a")) func aRowThatWasBrokenOff_isContinuedOnlyWithItsOwnBytes() throws {
+  @Test(.promises("DE60a")) func aSequenceThatWasBrokenOff_isContinuedOnlyWithItsOwnBytes() throws {
     let destination = try joining()
-    let place = ChunkPlace(after: "/files/p#20", rowOffset: 9, rowBytes: 20)
+    let position = AppendPosition(after: "/files/p#20", sequenceOffset: 9, sequenceBytes: 20)
     _ = TusFixture.run(
-      TusFixture.chunk(48, of: "rows 00", ChunkPlace(rowBytes: 20)), destination,
+      TusFixture.chunk(48, of: "rows 00", AppendPosition(sequenceBytes: 20)), destination,
       [TusFixture.created("/files/p", offset: 9)])
-    _ = destination.request(for: TusFixture.chunk(49, of: "rows 00", place))
+    _ = destination.request(for: TusFixture.chunk(49, of: "rows 00", position))
     let (_, outcome) = TusFixture.run(
-      TusFixture.chunk(49, of: "rows 00", place), destination,
+      TusFixture.chunk(49, of: "rows 00", position), destination,
       [TusFixture.at(12, status: 200), TusFixture.at(18)])
     #expect(outcome == .chunkStoredAs(token: "/files/p#20"))
     let (_, unknown) = TusFixture.run(
-      TusFixture.chunk(49, of: "rows 00", place), try joining(), [Fixture.answer(409), TusFixture.at(12, status: 200)])
-    #expect(unknown.failure?.kind == .rowLost)
+      TusFixture.chunk(49, of: "rows 00", position), try joining(),
+      [Fixture.answer(409), TusFixture.at(12, status: 200)])
+    #expect(unknown.failure?.kind == .sequenceLost)
   }
 
   @Test(.promises("DE7", "DE42")) func commit_joinsThePartialUploadsInOrder() throws {
@@ -649,7 +655,7 @@ enum TusFixture {
     #expect(receipt.id == "https://up.example.org:8443/files/f")
   }
 
-  @Test func rowThatEndsElsewhereByNow_isSentAgainBeforeTheCommit() throws {
+  @Test func sequenceThatEndsElsewhereByNow_isSentAgainBeforeTheCommit() throws {
     let destination = try joining()
     let single = (0..<48).map { "/files/\($0)#9" }
     let step = TusFixture.commit(single + ["/files/p#36", "/files/p#36"], size: 48 * 9 + 12)
@@ -677,16 +683,17 @@ enum TusFixture {
     #expect(once == .incomplete(missing: [0, 1]))
     // The answers of one attempt may be looked at again.
     _ = destination.outcome(of: first, responses: answers)
-    #expect(destination.offers(in: TusFixture.discovery()).abilities?.rows == .growing, "once may be an accident")
+    #expect(
+      destination.offers(in: TusFixture.discovery()).abilities?.appendSequences == .growing, "once may be an accident")
     let elsewhere = TusFixture.commit(["/files/x#9", "/files/y#9"], session: "rows 01", size: 18)
     _ = TusFixture.run(elsewhere, destination, answers)
-    #expect(destination.offers(in: TusFixture.discovery()).abilities?.rows == .growing, "of another file")
+    #expect(destination.offers(in: TusFixture.discovery()).abilities?.appendSequences == .growing, "of another file")
     let second = TusFixture.commit(["/files/c#9", "/files/d#9"], size: 18)
     let (_, twice) = TusFixture.run(second, destination, answers)
     #expect(twice.failure?.kind == .sessionGone || twice == .incomplete(missing: [0, 1]))
     let abilities = try #require(destination.offers(in: TusFixture.refusal(404)).abilities)
-    #expect(abilities.rows == .one && !abilities.commitListsChunks)
-    let chunk = TusFixture.chunk(0, of: "rows 00", ChunkPlace(rowBytes: 9))
+    #expect(abilities.appendSequences == .one && !abilities.commitListsChunks)
+    let chunk = TusFixture.chunk(0, of: "rows 00", AppendPosition(sequenceBytes: 9))
     #expect(destination.outcome(of: chunk, responses: []).failure?.kind == .sessionGone)
     let (requests, _) = TusFixture.run(
       .openSession(Fixture.opening()), destination, [TusFixture.discovery(), TusFixture.created()])
@@ -700,7 +707,7 @@ enum TusFixture {
       let step = TusFixture.commit(["/files/a#9", other, "/files/c#2"], size: 20)
       #expect(destination.request(for: step).header("upload-concat") == nil)
       #expect(destination.outcome(of: step, responses: []).failure?.kind == .sessionGone)
-      #expect(destination.offers(in: TusFixture.discovery()).abilities?.rows == .one)
+      #expect(destination.offers(in: TusFixture.discovery()).abilities?.appendSequences == .one)
     }
   }
 
@@ -868,8 +875,9 @@ enum TusFixture {
     }
   }
 
-  @Test(.promises("DE56", "DE57"), arguments: UnclearEnd.allCases) func lostJoining_isUnclear(policy: UnclearEnd) throws
-  {
+  @Test(.promises("DE56", "DE57"), arguments: AmbiguousOutcomePolicy.allCases) func lostJoining_isUnclear(
+    policy: AmbiguousOutcomePolicy
+  ) throws {
     let destination = try TusFixture.destination { $0.unclear = policy }
     _ = TusFixture.run(.prewarm, destination, [options])
     let step = TusFixture.commit(three, size: 20)
@@ -967,7 +975,8 @@ enum TusFixture {
     #expect(request.isSentOnce && request.opensConnection)
     #expect(destination.outcome(of: step, lost: lost()).failure?.kind == .unclearEnd)
     #expect(
-      destination.outcome(of: TusFixture.chunk(0, of: "rows 00", ChunkPlace(rowBytes: 9)), lost: lost()).failure?.kind
+      destination.outcome(of: TusFixture.chunk(0, of: "rows 00", AppendPosition(sequenceBytes: 9)), lost: lost())
+        .failure?.kind
         == .transport(.connectionLost))
   }
 

@@ -84,7 +84,7 @@ import UploadEngine
     var abilities = DestinationAbilities(
       parallelChunks: 9, replaceableChunks: false, unknownLength: false, wholeFileBytesMax: 1 << 20, fileBytesMax: nil)
     abilities.streamsWholeFiles = isStreaming
-    abilities.rows = isStreaming ? .none : .one
+    abilities.appendSequences = isStreaming ? .none : .one
     let finding = Finding.abilities(abilities)
     #expect(finding.message.contains(isStreaming ? "9 files at the same time" : "9 chunks at the same time"))
     #expect(finding.message.contains(isStreaming ? "begins anew" : "goes on where it was"))

@@ -8,12 +8,12 @@ import UploadFS
 @testable import Doctor
 
 @Suite struct MachineExaminationTests {
-  private func facts(_ change: (inout MachineFacts) -> Void = { _ in }) -> MachineFacts {
-    var facts = MachineFacts(
-      spool: MachineFacts.Spool(
+  private func facts(_ change: (inout MachineState) -> Void = { _ in }) -> MachineState {
+    var facts = MachineState(
+      spool: MachineState.Spool(
         path: "/spool", existing: "/spool", refusal: nil, hasAttributes: true, freeBytes: 50_000_000_000,
         freeFiles: 1_000_000, quotas: .none, kind: .disk, usedBy: nil),
-      fuse: FuseFacts(
+      fuse: FuseSupport(
         device: .usable, libraryVersion: "3.17.2", libraryHasPassthrough: true, hasMountHelper: true,
         allowsOthers: false), mayMount: true, isRoot: true, kernel: "6.12.1+deb13-amd64", openFilesMax: 1 << 20,
       availableBytes: 4_000_000_000)
@@ -23,7 +23,7 @@ import UploadFS
 
   private func finding(
     _ check: Finding.Check, allowOther: Bool = false, passthrough: Passthrough = .off,
-    _ change: (inout MachineFacts) -> Void = { _ in }
+    _ change: (inout MachineState) -> Void = { _ in }
   ) throws -> Finding {
     let findings = MachineExamination(
       facts(change), reserveBytes: 205_000_000, allowOther: allowOther, passthrough: passthrough
@@ -58,7 +58,7 @@ import UploadFS
     defer {
       for path in ["/captures/take", "/captures", "/.state", ""] where unlink(spool + path) != 0 { rmdir(spool + path) }
     }
-    func missing() -> String? { MachineFacts.current(spool: spool).spool?.missingFolder }
+    func missing() -> String? { MachineState.current(spool: spool).spool?.missingFolder }
     #expect(missing() == nil)
     mkdir(spool + "/captures", 0o700)
     #expect(missing() == nil, "it may be the first mount's")
@@ -66,8 +66,8 @@ import UploadFS
     #expect(missing() == ".state")
     mkdir(spool + "/.state", 0o700)
     #expect(missing() == nil)
-    #expect(MachineFacts.current(spool: spool + "/captures").spool?.owner == spool)
-    #expect(MachineFacts.current(spool: spool).spool?.owner == nil)
+    #expect(MachineState.current(spool: spool + "/captures").spool?.owner == spool)
+    #expect(MachineState.current(spool: spool).spool?.owner == nil)
     unlink(spool + "/captures/take")
     rmdir(spool + "/captures")
     #expect(missing() == "captures")
@@ -81,13 +81,13 @@ import UploadFS
     let spool = String(cString: try #require(mkdtemp(&template)))
     defer { for path in ["/captures", "/.state", ""] { rmdir(spool + path) } }
     for folder in ["/captures", "/.state"] { mkdir(spool + folder, 0o700) }
-    #expect(MachineFacts.current(spool: spool + "/captures/inner/spool").spool?.outer == spool)
-    #expect(MachineFacts.current(spool: spool).spool?.outer == nil)
+    #expect(MachineState.current(spool: spool + "/captures/inner/spool").spool?.outer == spool)
+    #expect(MachineState.current(spool: spool).spool?.outer == nil)
   }
 
   /// Regression: the disk was said to be full.
   @Test func aSpoolAmongTheKernelsFiles_isAProblem() throws {
-    #expect(MachineFacts.current(spool: "/proc/spool").spool?.kind == .kernel)
+    #expect(MachineState.current(spool: "/proc/spool").spool?.kind == .kernel)
     let findings = MachineExamination(
       facts { $0.spool?.kind = .kernel }, reserveBytes: 1, allowOther: false, passthrough: .off
     ).findings.filter { $0.level != .ok }
@@ -126,7 +126,7 @@ import UploadFS
     #expect(try finding(.fuse) { $0.fuse.device = .missing }.status == .fuseUnavailable)
     #expect(try finding(.fuse) { $0.fuse.device = .refused(errno: 1) }.advice?.contains("container") == true)
     #expect(try finding(.fuse) { $0.mayMount = false }.message == "root may not mount here.")
-    let ordinary = { (facts: inout MachineFacts) in
+    let ordinary = { (facts: inout MachineState) in
       facts.isRoot = false
       facts.mayMount = false
     }
@@ -140,7 +140,7 @@ import UploadFS
   }
 
   @Test func passthroughNamesWhatIsMissingAndIsNoFault() throws {
-    let old = { (facts: inout MachineFacts) in
+    let old = { (facts: inout MachineState) in
       facts.fuse.libraryHasPassthrough = false
       facts.kernel = "6.1.0-18-amd64"
       facts.mayMount = false
@@ -170,7 +170,7 @@ import UploadFS
   }
 
   @Test func thisMachineCanBeLookedAt() {
-    let facts = MachineFacts.current(spool: "/tmp/there is no such folder/spool")
+    let facts = MachineState.current(spool: "/tmp/there is no such folder/spool")
     #expect(facts.spool?.quotas == SpoolQuotas(at: "/tmp"))
     #expect(facts.spool?.existing == "/tmp" && facts.openFilesMax > 0 && !facts.kernel.isEmpty)
   }

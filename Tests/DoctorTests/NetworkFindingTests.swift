@@ -8,29 +8,29 @@ import UploadEngine
 @Suite struct NetworkFindingTests {
   private let server = ServerAddress(url: "https://upload.example.org:8443/")
 
-  private func connection(_ attempts: [NetworkLook.Attempt]) throws -> Finding {
-    var look = NetworkLook(resolution: .found(count: attempts.count, .milliseconds(1)))
-    look.addresses = attempts.enumerated().map {
-      NetworkLook.Address(text: "192.0.2.\($0.offset)", attempt: $0.element)
+  private func connection(_ attempts: [NetworkProbe.Attempt]) throws -> Finding {
+    var probe = NetworkProbe(resolution: .found(count: attempts.count, .milliseconds(1)))
+    probe.addresses = attempts.enumerated().map {
+      NetworkProbe.Address(text: "192.0.2.\($0.offset)", attempt: $0.element)
     }
-    return .connection(to: try #require(server), look)
+    return .connection(to: try #require(server), probe)
   }
 
-  @Test func aNameThatNobodyKnowsIsSaidToBeMisspelt() throws {
-    let finding = Finding.names(of: try #require(server), NetworkLook(resolution: .failed(code: EAI_NONAME)))
+  @Test func anUnknownNameIsSaidToBeMisspelt() throws {
+    let finding = Finding.names(of: try #require(server), NetworkProbe(resolution: .failed(code: EAI_NONAME)))
     #expect(finding.level == .problem && finding.message == "there is no host upload.example.org.")
   }
 
   @Test func nameServersThatDoNotAnswerAreSomethingElse() throws {
-    let finding = Finding.names(of: try #require(server), NetworkLook(resolution: .failed(code: EAI_AGAIN)))
+    let finding = Finding.names(of: try #require(server), NetworkProbe(resolution: .failed(code: EAI_AGAIN)))
     #expect(finding.level == .problem && finding.advice?.contains("/etc/resolv.conf") == true)
   }
 
   /// Regression (DS12): the resolver knows no name below localhost, which is how a bucket is named with virtual-host.
   @Test func namesBelowLocalhostAreThisMachine() throws {
-    let look = NetworkLook.at(try #require(ServerAddress(url: "http://captures.localhost:1/")))
-    #expect(Finding.names(of: try #require(server), look).level == .ok)
-    #expect(look.addresses.contains { $0.text == "127.0.0.1" })
+    let probe = NetworkProbe.at(try #require(ServerAddress(url: "http://captures.localhost:1/")))
+    #expect(Finding.names(of: try #require(server), probe).level == .ok)
+    #expect(probe.addresses.contains { $0.text == "127.0.0.1" })
     #expect(HostName.isLoopback("captures.localhost") && HostName.isLoopback("127.1.2.3") && HostName.isLoopback("::1"))
     #expect(!HostName.isLoopback("127.evil.example") && !HostName.isLoopback("notlocalhost"))
   }
@@ -44,7 +44,7 @@ import UploadEngine
 
   @Test func eachCauseOfAMissingConnectionHasItsAdvice() throws {
     for (attempt, advice) in [
-      (NetworkLook.Attempt.failed(errno: ECONNREFUSED), "Nothing listens at port 8443"),
+      (NetworkProbe.Attempt.failed(errno: ECONNREFUSED), "Nothing listens at port 8443"),
       (.failed(errno: ENETUNREACH), "has no way there"), (.timedOut, "firewall"),
     ] {
       let finding = try connection([attempt])
@@ -96,13 +96,13 @@ import UploadEngine
 
   private func finding(
     _ certificate: PeerCertificate?, host: String = "upload.example.org", refusal: TransportError? = refusal,
-    serverSeconds: Int64? = nil, older: ServerLook? = nil, other: ServerLook? = nil, scheme: String = "https"
+    serverSeconds: Int64? = nil, older: ServerProbe? = nil, other: ServerProbe? = nil, scheme: String = "https"
   ) throws -> Finding {
-    var current = ServerLook()
+    var current = ServerProbe()
     current.certificates = certificate.map { [$0] } ?? []
     return .security(
       of: try #require(ServerAddress(url: "\(scheme)://\(host):8443/")),
-      SecurityLook(
+      SecurityProbe(
         current: current, older: older, other: other, refusal: refusal, nowSeconds: Self.now,
         serverSeconds: serverSeconds))
   }
@@ -139,13 +139,13 @@ import UploadEngine
   }
 
   @Test func whatIsNoTLSIsNamed() throws {
-    var older = ServerLook()
+    var older = ServerProbe()
     older.certificates = [certificate()]
     #expect(try finding(nil, older: older).message.contains("before 1.3"))
-    var plain = ServerLook()
+    var plain = ServerProbe()
     plain.status = 400
-    #expect(try finding(nil, older: ServerLook(), other: plain).message.contains("answers plain HTTP"))
-    #expect(try finding(nil, older: ServerLook(), other: ServerLook()).advice?.contains("Check the port") == true)
+    #expect(try finding(nil, older: ServerProbe(), other: plain).message.contains("answers plain HTTP"))
+    #expect(try finding(nil, older: ServerProbe(), other: ServerProbe()).advice?.contains("Check the port") == true)
     #expect(try finding(nil, other: older, scheme: "http").advice == "Write https instead of http in --to.")
   }
 }

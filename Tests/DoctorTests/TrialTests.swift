@@ -98,7 +98,7 @@ final class TrialServer: Destination, HTTPTransport {
     #expect(server.state.withLock { $0.steps } == (wholeFileBytesMax > 0 ? ["publish"] : ["open", "publish"]))
   }
 
-  @Test func whereNobodyCanTakeItAwayItIsSaidThatItStays() throws {
+  @Test func whereItCannotBeDeletedItIsSaidThatItStays() throws {
     let findings = try publication(TrialServer(canRemove: false))
     #expect(findings.last?.message.contains("It stays there") == true && findings.last?.level == .ok)
   }

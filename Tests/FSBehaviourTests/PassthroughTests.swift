@@ -162,7 +162,7 @@ import Testing
       try side(.close("reader"))
       try side.afterEveryRelease()
       try side(.store("mapped", at: 100, "late"))
-      side.mount.served?.lookAfterUnseenWriters()
+      side.mount.served?.checkPassthroughWriters()
       #expect(sink.takeNames() == [])
       try side(.munmap("mapped"))
       #expect(sink.settled("work/f") != nil)

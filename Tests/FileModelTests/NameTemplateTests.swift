@@ -3,8 +3,8 @@ import Testing
 @testable import FileModel
 
 @Suite struct NameTemplateTests {
-  private func facts(_ path: String, sequence: Int64? = 42) -> NameTemplate.Facts {
-    NameTemplate.Facts(
+  private func facts(_ path: String, sequence: Int64? = 42) -> NameTemplate.Values {
+    NameTemplate.Values(
       path: RelativePath(path), id: FileID(high: 1, low: 2), date: "2026-11-22", time: "051728", host: "cam1",
       sequence: sequence)
   }

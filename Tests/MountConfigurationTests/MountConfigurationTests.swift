@@ -689,8 +689,8 @@ private func refusal(
 
 /// What is said at the start where the machine has less. That so much is enough: Tests/EndToEnd/test_small_machine.py.
 @Suite struct MachineNeedsTests {
-  private func needs(_ flags: [Setting: String] = [:]) throws -> MachineNeeds {
-    MachineNeeds(try configuration(flags: least.merging(flags) { $1 }))
+  private func needs(_ flags: [Setting: String] = [:]) throws -> MachineRequirements {
+    MachineRequirements(try configuration(flags: least.merging(flags) { $1 }))
   }
 
   @Test(
@@ -759,15 +759,15 @@ private func refusal(
   }
 
   @Test func tableOfWhatAMountNeeds_hasTheNumbersThatAreSaid() throws {
-    let one = MachineNeeds(try configuration(flags: least))
+    let one = MachineRequirements(try configuration(flags: least))
     let noThreads = one.threads - 6
-    let two = MachineNeeds(
+    let two = MachineRequirements(
       try configuration(flags: least.merging([.destination: "archive to=https://c.example.org"]) { $1 }))
     let rows = try document().split(separator: "\n").map(String.init)
     for begin in [
       "| memory (`MemoryMax=`, a control group, or what the machine has left) | \(one.memoryBytes >> 20) MiB, or four times the chunk size where that is more; \((two.memoryBytes - one.memoryBytes) >> 20) MiB for each further destination |",
       "| open files (`ulimit -Hn`, `LimitNOFILE=`) | \(one.descriptors); \(one.descriptorsBesideCaptures) to deliver beside many open captures; \(two.descriptors - one.descriptors) for each further destination |",
-      "| threads (`TasksMax=`, `pids.max`) | \(noThreads), 1 for each of `--threads` (6), \(MachineNeeds.threadsPerProcessor) for each processor, and \(two.threads - one.threads) for each further destination |",
+      "| threads (`TasksMax=`, `pids.max`) | \(noThreads), 1 for each of `--threads` (6), \(MachineRequirements.threadsPerProcessor) for each processor, and \(two.threads - one.threads) for each further destination |",
     ] {
       #expect(rows.contains { $0.hasPrefix(begin) }, "\(begin)")
     }

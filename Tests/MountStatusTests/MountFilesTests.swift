@@ -7,13 +7,13 @@ import Testing
 @testable import UploadEngine
 
 @Suite struct MountFilesTests {
-  private let nothing = MountFacts(
+  private let nothing = MountSnapshot(
     summary: MountSummary(), pipeline: PipelineStatistics(),
-    process: ProcessFacts(pid: 12, pidNamespace: nil, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
-    spool: SpoolFacts(path: "/spool", captures: 4, freeBytes: 5, reserveBytes: 6),
-    passthrough: PassthroughFacts(mode: .read, handles: 2), telemetry: TelemetryReading())
+    process: DaemonProcess(pid: 12, pidNamespace: nil, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
+    spool: SpoolStatus(path: "/spool", captures: 4, freeBytes: 5, reserveBytes: 6),
+    passthrough: PassthroughStatus(mode: .read, handles: 2), telemetry: TelemetryReading())
 
-  private var full: MountFacts {
+  private var full: MountSnapshot {
     var facts = nothing
     facts.process.pidNamespace = 4_026_531_836
     facts.summary.filesByState = [.complete: 3, .waiting: 1]

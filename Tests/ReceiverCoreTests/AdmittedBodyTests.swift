@@ -9,12 +9,12 @@ import Testing
     _ plainBytes: UInt32, _ encoding: ChunkEncoding, contentLength: UInt64? = nil, sent: [UInt8]? = nil
   ) throws -> AdmittedBody {
     let announced = AnnouncedBytes(
-      facts: ChunkFacts(
+      facts: ChunkChecksums(
         sha256: try #require(Digest32([UInt8](repeating: 0, count: 32))), crc32c: 0, sizeBytes: plainBytes),
       tag: nil, contentLength: contentLength, encoding: encoding,
       sentSHA256: sent.flatMap { Digest32(sha256($0)) })
-    let question = CoreQuestion.chunk(CredentialID("c"), SessionID("s"), index: 0, announced)
-    guard case .readBody(let body) = question.outcome(of: .bodyAdmitted) else {
+    let coreRequest = CoreRequest.chunk(CredentialID("c"), SessionID("s"), index: 0, announced)
+    guard case .readBody(let body) = coreRequest.outcome(of: .bodyAdmitted) else {
       throw Refusal(.storeFailed, "no body")
     }
     return body
@@ -48,7 +48,7 @@ import Testing
   @Test(.promises("P114", "P115")) func frame_becomesItsPlainBytes() throws {
     let plain = [UInt8](0..<100).flatMap { [$0, 0] as [UInt8] }
     let taken = try admitted(200, Self.filtered, contentLength: 18, sent: Self.frame).take(Self.frame)
-    #expect(taken.plain == plain && taken.facts == ChunkFacts(of: plain))
+    #expect(taken.plain == plain && taken.facts == ChunkChecksums(of: plain))
     let unfiltered = try admitted(200, .zstd(.none)).take(Self.frame)
     #expect(unfiltered.plain == [0] + [UInt8](repeating: 1, count: 99) + [UInt8](repeating: 0, count: 100))
     for wrong in [Self.frame.dropLast(), Self.frame + [0], []] {
@@ -89,7 +89,7 @@ import Testing
     let plain = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 / 1000) }
     let block = try compressed(plain)
     let taken = try admitted(100_000, .lz4, contentLength: UInt64(block.count), sent: block).take(block)
-    #expect(taken.plain == plain && taken.facts == ChunkFacts(of: plain))
+    #expect(taken.plain == plain && taken.facts == ChunkChecksums(of: plain))
   }
 
   @Test(.promises("P85")) func everyCutAndEveryOtherSize_isRefused() throws {
@@ -123,7 +123,7 @@ import Testing
       // Whatever comes of it has the announced size, and digests that the core compares.
       if let taken = try? admitted(400, .lz4).take(damaged) {
         #expect(taken.plain.count == 400, "bit \(position)")
-        #expect(taken.plain == plain || taken.facts != ChunkFacts(of: plain), "bit \(position)")
+        #expect(taken.plain == plain || taken.facts != ChunkChecksums(of: plain), "bit \(position)")
       }
     }
   }

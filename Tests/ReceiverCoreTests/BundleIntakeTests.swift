@@ -37,7 +37,7 @@ import Testing
   private func member(
     _ name: String, _ plain: [UInt8], key: String, sending sent: [UInt8]? = nil, encoding: ChunkEncoding = .identity
   ) throws -> [UInt8] {
-    let facts = ChunkFacts(of: plain)
+    let facts = ChunkChecksums(of: plain)
     let nonce = [UInt8](repeating: 3, count: 32)
     let tag = ProtocolReference.tag(secret: Self.token, nonce: nonce, sessionID: key, index: 0, plain)
     let chunk = ChunkHeaders(
@@ -77,17 +77,17 @@ import Testing
     return intake.members.compactMap { member in
       switch member.plan {
       case .answer(let answer): answer
-      case .ask(let question): answer(to: member, question)
+      case .ask(let coreRequest): answer(to: member, coreRequest)
       }
     }
   }
 
-  private func answer(to member: BundleIntake.Member, _ question: CoreQuestion) -> Answer? {
+  private func answer(to member: BundleIntake.Member, _ coreRequest: CoreRequest) -> Answer? {
     let request = core.makeRequest()
-    core.send(question.event(request, freshID: "fresh-\(request.value)", freeBytes: 1_000_000))
-    if case .bodyAdmitted? = core.replies[request]?.last { core.send(member.next(question, request)) }
+    core.send(coreRequest.event(request, freshID: "fresh-\(request.value)", freeBytes: 1_000_000))
+    if case .bodyAdmitted? = core.replies[request]?.last { core.send(member.next(coreRequest, request)) }
     core.runEffects()
-    guard let reply = core.replies[request]?.last, case .answer(let answer) = question.outcome(of: reply) else {
+    guard let reply = core.replies[request]?.last, case .answer(let answer) = coreRequest.outcome(of: reply) else {
       return nil
     }
     return answer
@@ -127,7 +127,7 @@ import Testing
       try intake.take(bundle)
       for (member, body) in zip(intake.members, bodies) {
         guard case .plain(let bytes, let facts) = member.body else { return #expect(Bool(false), "\(member.body)") }
-        #expect(bytes == body && facts == ChunkFacts(of: body))
+        #expect(bytes == body && facts == ChunkChecksums(of: body))
       }
     }
   }
@@ -283,10 +283,10 @@ import Testing
     try intake.take(bundle)
     var replies: [Reply?] = []
     for member in intake.members {
-      guard case .ask(let question) = member.plan else { continue }
+      guard case .ask(let coreRequest) = member.plan else { continue }
       let request = core.makeRequest()
-      core.send(question.event(request, freshID: "fresh-\(request.value)", freeBytes: 1_000_000))
-      if case .bodyAdmitted? = core.replies[request]?.last { core.send(member.next(question, request)) }
+      core.send(coreRequest.event(request, freshID: "fresh-\(request.value)", freeBytes: 1_000_000))
+      if case .bodyAdmitted? = core.replies[request]?.last { core.send(member.next(coreRequest, request)) }
       replies.append(core.replies[request]?.last)
     }
     guard replies.count == 3, case .bodyAdmitted? = replies[0], case .refused(let refusal)? = replies[1],

@@ -51,7 +51,7 @@ import Testing
     core.send(.sessionVerified(id, .success([0: CoreHarness.facts(old), 1: CoreHarness.facts(same)])))
     #expect(core.replies[query] != nil)
     _ = core.put(id, 0, new)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, new + same))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, new + same))
     core.runEffects()
     guard case .receipt? = core.replies[commit]?.last else {
       Issue.record("it is not published")

@@ -11,7 +11,7 @@ import ReceiverCore
     let id = core.opened()
     core.putAll(id, file)
     for _ in 0..<2 {
-      let refused = core.commit(id, CoreHarness.commitFacts(id, file))
+      let refused = core.commit(id, CoreHarness.commitParameters(id, file))
       while case .some(let effect) = core.pending.first, core.replies[refused] == nil {
         core.pending.removeFirst()
         if case .publish = effect { core.send(.published(id, .failure(.unsynced("fsync")))) } else { core.run(effect) }
@@ -19,9 +19,9 @@ import ReceiverCore
       #expect(core.refusal(refused) == .storeFailed)
       // Nothing is written into what is published, and nothing else is published.
       #expect(core.refusal(core.begin(id, 0, [9, 9, 9, 9])) == .storeFailed)
-      #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, file, name: "other"))) == .conflict)
+      #expect(core.refusal(core.commit(id, CoreHarness.commitParameters(id, file, name: "other"))) == .conflict)
     }
-    let request = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "another")
+    let request = core.commit(id, CoreHarness.commitParameters(id, file), receipt: "another")
     core.runEffects()
     #expect(core.receipt(request)?.id == "receipt")
   }
@@ -35,17 +35,17 @@ import ReceiverCore
     let file: [UInt8] = [1, 2, 3, 4, 5]
     let id = core.opened()
     core.putAll(id, file)
-    let refused = core.commit(id, CoreHarness.commitFacts(id, file))
+    let refused = core.commit(id, CoreHarness.commitParameters(id, file))
     while case .some(let effect) = core.pending.first, core.replies[refused] == nil {
       core.pending.removeFirst()
       if case .publish = effect { core.send(.published(id, .failure(.unsynced("fsync")))) } else { core.run(effect) }
     }
-    let changed = byAChunk ? core.begin(id, 0, [9]) : core.commit(id, CoreHarness.commitFacts(id, [9]))
+    let changed = byAChunk ? core.begin(id, 0, [9]) : core.commit(id, CoreHarness.commitParameters(id, [9]))
     #expect(core.refusal(changed) == .storeFailed)
     core.runEffects()
     #expect(core.refusal(core.begin(id, 0, [9])) == .conflict)
-    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, [9]))) == .conflict)
-    #expect(core.receipt(core.commit(id, CoreHarness.commitFacts(id, file)))?.id == "receipt")
+    #expect(core.refusal(core.commit(id, CoreHarness.commitParameters(id, [9]))) == .conflict)
+    #expect(core.receipt(core.commit(id, CoreHarness.commitParameters(id, file)))?.id == "receipt")
   }
 
   private let file: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
@@ -54,11 +54,11 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.runEffects()
     let receipt = core.receipt(commit)
     #expect(receipt?.name == "scan.mov" && receipt?.sizeBytes == 10)
-    let again = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "another")
+    let again = core.commit(id, CoreHarness.commitParameters(id, file), receipt: "another")
     #expect(core.pending.isEmpty)
     #expect(core.receipt(again) == receipt)
   }
@@ -74,7 +74,7 @@ import ReceiverCore
     let first = core.pending
     core.pending = []
     core.putAll(id, file)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.runEffects()
     #expect(first.count == 1 && core.receipt(other) == nil)
     #expect(core.receipt(commit) == nil, "it waits for the name")
@@ -94,14 +94,14 @@ import ReceiverCore
     let owners = [
       NameOwnership(ifTaken: .refuse), NameOwnership(ifTaken: .number, replaces: [claim], publishedAs: "scan-2.mov"),
     ]
-    let commits = owners.map { core.commit(id, CoreHarness.commitFacts(id, file, ifExists: .fail, owning: $0)) }
+    let commits = owners.map { core.commit(id, CoreHarness.commitParameters(id, file, ifExists: .fail, owning: $0)) }
     #expect(commits.allSatisfy { core.replies[$0] == nil })
     core.putAll(id, file)
     core.runEffects()
     #expect(commits.allSatisfy { core.receipt($0) != nil })
     #expect(core.publications.map(\.ownership) == [owners[1]])
     // After that, any of them has the receipt.
-    let last = core.commit(id, CoreHarness.commitFacts(id, file))
+    let last = core.commit(id, CoreHarness.commitParameters(id, file))
     #expect(core.receipt(last) == core.receipt(commits[0]))
   }
 
@@ -109,7 +109,7 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, Array(file[..<4]))
-    let overtaken = core.commit(id, CoreHarness.commitFacts(id, file))
+    let overtaken = core.commit(id, CoreHarness.commitParameters(id, file))
     let small = core.beginFile([7], name: "scan.mov")
     core.send(.wholeFileArrived(small, CoreHarness.facts([7])))
     core.runEffects()
@@ -118,7 +118,7 @@ import ReceiverCore
     core.putAll(id, file)
     core.runEffects()
     #expect(!core.isPublishing, "the older content must not come last")
-    let again = core.commit(id, CoreHarness.commitFacts(id, file))
+    let again = core.commit(id, CoreHarness.commitParameters(id, file))
     core.runEffects()
     #expect(core.receipt(again) != nil, "asked for again, it is the latest")
   }
@@ -155,7 +155,7 @@ import ReceiverCore
       _ = core.put(id, UInt32(index), pieces[index])
       core.runEffects()
     }
-    let commit = core.commit(id, CoreHarness.commitFacts(id, large))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, large))
     // What would hash 3000 digests is a checkCommit; the publication is asked for at once.
     #expect(core.pending.count == 1 && core.isPublishing)
     core.runEffects()
@@ -171,7 +171,9 @@ import ReceiverCore
       guard case .held(let held)? = core.replies[query]?.last else { return nil }
       return held.chainTip
     }
-    func expected(_ count: Int) -> [UInt8] { CoreHarness.commitFacts(id, pieces[..<count].flatMap { $0 }).chainTip }
+    func expected(_ count: Int) -> [UInt8] {
+      CoreHarness.commitParameters(id, pieces[..<count].flatMap { $0 }).chainTip
+    }
     #expect(tip() == expected(0))
     _ = core.put(id, 1, pieces[1])
     core.runEffects()
@@ -194,10 +196,10 @@ import ReceiverCore
         let core = CoreHarness()
         let id = core.opened()
         isReplacing ? core.putAllReplacingOne(id, file) : core.putAll(id, file)
-        var facts = CoreHarness.commitFacts(id, file)
+        var facts = CoreHarness.commitParameters(id, file)
         if damage == 1 { facts.merkleRoot[0] ^= 1 }
         if damage == 2 { facts.chainTip[0] ^= 1 }
-        if damage == 3 { facts = CoreHarness.commitFacts(id, Array(file[..<8])) }
+        if damage == 3 { facts = CoreHarness.commitParameters(id, Array(file[..<8])) }
         let commit = core.commit(id, facts)
         core.runEffects()
         core.tick(after: 2000)
@@ -213,7 +215,7 @@ import ReceiverCore
   @Test(.promises("P38")) func emptyFile_isPublished() {
     let core = CoreHarness()
     let id = core.opened()
-    let commit = core.commit(id, CoreHarness.commitFacts(id, []))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, []))
     core.runEffects()
     #expect(core.receipt(commit)?.sizeBytes == 0)
   }
@@ -222,10 +224,10 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAllReplacingOne(id, file)
-    let first = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "first")
-    let second = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "second")
+    let first = core.commit(id, CoreHarness.commitParameters(id, file), receipt: "first")
+    let second = core.commit(id, CoreHarness.commitParameters(id, file), receipt: "second")
     core.run(core.pending.removeFirst())
-    let third = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "third")
+    let third = core.commit(id, CoreHarness.commitParameters(id, file), receipt: "third")
     #expect(core.pending.count == 1)
     core.runEffects()
     #expect(core.receipt(first)?.id == "first")
@@ -239,8 +241,8 @@ import ReceiverCore
     let chunks = CoreHarness.chunks(file, 4)
     _ = core.put(id, 0, chunks[0])
     core.runEffects()
-    let first = core.commit(id, CoreHarness.commitFacts(id, file, name: "a.mov"))
-    let second = core.commit(id, CoreHarness.commitFacts(id, file, name: "b.mov"))
+    let first = core.commit(id, CoreHarness.commitParameters(id, file, name: "a.mov"))
+    let second = core.commit(id, CoreHarness.commitParameters(id, file, name: "b.mov"))
     #expect(core.refusal(first) == .conflict)
     #expect(core.replies[second] == nil, "it waits for what is missing")
     for index in chunks.indices.dropFirst() { _ = core.put(id, UInt32(index), chunks[index]) }
@@ -252,8 +254,8 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
-    _ = core.commit(id, CoreHarness.commitFacts(id, file))
-    let other = CoreHarness.commitFacts(id, file, name: "other.mov")
+    _ = core.commit(id, CoreHarness.commitParameters(id, file))
+    let other = CoreHarness.commitParameters(id, file, name: "other.mov")
     #expect(core.refusal(core.commit(id, other)) == .conflict)
     core.runEffects()
     #expect(core.refusal(core.commit(id, other)) == .conflict)
@@ -263,8 +265,8 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
-    _ = core.commit(id, CoreHarness.commitFacts(id, file, name: "caf\u{e9}"))
-    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, file, name: "cafe\u{301}"))) == .conflict)
+    _ = core.commit(id, CoreHarness.commitParameters(id, file, name: "caf\u{e9}"))
+    #expect(core.refusal(core.commit(id, CoreHarness.commitParameters(id, file, name: "cafe\u{301}"))) == .conflict)
   }
 
   @Test(.promises("P40", "P98")) func commitBeforeTheLastChunks_waitsForThem() {
@@ -274,7 +276,7 @@ import ReceiverCore
     _ = core.put(id, 0, chunks[0])
     core.runEffects()
     let arriving = core.begin(id, 1, chunks[1])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.tick(after: 10_000)
     #expect(core.replies[commit] == nil, "a chunk is on its way")
     core.send(.chunkArrived(arriving, CoreHarness.facts(chunks[1])))
@@ -292,13 +294,13 @@ import ReceiverCore
     let id = core.opened()
     _ = core.put(id, 1, [5, 6, 7, 8])
     core.runEffects()
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.tick(after: 1999)
     #expect(core.replies[commit] == nil)
     core.tick(after: 1)
     #expect(core.refusal(commit) == .incomplete(missing: [0, 2]))
     core.putAll(id, file)
-    let again = core.commit(id, CoreHarness.commitFacts(id, file))
+    let again = core.commit(id, CoreHarness.commitParameters(id, file))
     core.runEffects()
     #expect(core.receipt(again) != nil)
   }
@@ -307,7 +309,7 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     _ = core.begin(id, 0, [1, 2, 3, 4])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.tick(after: 29_999)
     #expect(core.replies[commit] == nil)
     core.tick(after: 1)
@@ -318,12 +320,12 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, [1, 2, 3, 4, 5, 6, 7, 8, 9, 99])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.runEffects()
     core.tick(after: 2000)
     #expect(core.refusal(commit) == .digestMismatch(field: "merkle_root"))
     #expect(!core.isPublishing)
-    var facts = CoreHarness.commitFacts(id, [1, 2, 3, 4, 5, 6, 7, 8, 9, 99])
+    var facts = CoreHarness.commitParameters(id, [1, 2, 3, 4, 5, 6, 7, 8, 9, 99])
     facts.chainTip = [UInt8](repeating: 0, count: 32)
     let other = core.commit(id, facts)
     core.runEffects()
@@ -338,7 +340,7 @@ import ReceiverCore
     var patched = file
     patched[0] = 77
     let arriving = core.begin(id, 0, Array(patched[0..<4]))
-    let commit = core.commit(id, CoreHarness.commitFacts(id, patched))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, patched))
     core.runEffects()
     core.tick(after: 5000)
     #expect(core.replies[commit] == nil)
@@ -353,7 +355,7 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, [77] + file.dropFirst()))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, [77] + file.dropFirst()))
     _ = core.put(id, 0, [77] + file[1..<4])
     _ = core.put(id, 0, [88] + file[1..<4])
     var isPublishing = false
@@ -373,7 +375,7 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAllReplacingOne(id, file)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     guard case .checkCommit(let check)? = core.pending.first else {
       Issue.record("no check")
       return
@@ -394,7 +396,7 @@ import ReceiverCore
     core.putAll(id, file)
     let writing = core.put(id, 7, [1, 2, 3, 4])
     let write = core.pending.removeFirst()
-    _ = core.commit(id, CoreHarness.commitFacts(id, file))
+    _ = core.commit(id, CoreHarness.commitParameters(id, file))
     #expect(core.pending.isEmpty, "the write could make the published file longer")
     core.run(write)
     #expect(core.wasHeld(writing) == false)
@@ -406,7 +408,7 @@ import ReceiverCore
     let id = core.opened()
     core.putAll(id, file)
     let arriving = core.begin(id, 0, [9, 9, 9, 9])
-    _ = core.commit(id, CoreHarness.commitFacts(id, file))
+    _ = core.commit(id, CoreHarness.commitParameters(id, file))
     #expect(core.isPublishing)
     core.send(.chunkArrived(arriving, CoreHarness.facts([9, 9, 9, 9])))
     #expect(core.refusal(arriving) == .underWay)
@@ -420,12 +422,12 @@ import ReceiverCore
     let id = core.opened()
     core.putAll(id, file)
     let shorter = Array(file[0..<7])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, shorter))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, shorter))
     core.tick(after: 2000)
     #expect(core.refusal(commit) == .incomplete(missing: [1]))
     _ = core.put(id, 1, Array(shorter[4...]))
     core.runEffects()
-    let again = core.commit(id, CoreHarness.commitFacts(id, shorter))
+    let again = core.commit(id, CoreHarness.commitParameters(id, shorter))
     core.runEffects()
     #expect(core.receipt(again)?.sizeBytes == 7)
   }
@@ -435,7 +437,7 @@ import ReceiverCore
     let id = core.opened()
     core.putAll(id, file)
     let shorter = Array(file[0..<4])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, shorter))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, shorter))
     core.run(core.pending.removeFirst())
     core.pending = []
     // The store has cut the data at 4 bytes by now.
@@ -448,7 +450,7 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.pending = []
     core.send(.published(id, .failure(.io("fsync"))))
     #expect(core.refusal(commit) == .storeFailed)
@@ -463,7 +465,7 @@ import ReceiverCore
   @Test(.promises("P39")) func sizeAndCountThatContradict_areRefused() {
     let core = CoreHarness()
     let id = core.opened()
-    var facts = CoreHarness.commitFacts(id, file)
+    var facts = CoreHarness.commitParameters(id, file)
     facts.chunkCount = 2
     #expect(core.refusal(core.commit(id, facts)) == .badRequest(field: "chunk_count"))
     facts.sizeBytes = .max
@@ -473,7 +475,7 @@ import ReceiverCore
   @Test(.promises("P52")) func abortDuringAWaitingCommit_answersBoth() {
     let core = CoreHarness()
     let id = core.opened()
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     let abort = core.makeRequest()
     core.send(.abort(abort, core.credential.id, id))
     #expect(core.refusal(commit) == .sessionGone)

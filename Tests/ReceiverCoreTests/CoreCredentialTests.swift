@@ -6,7 +6,7 @@ import Testing
 
 /// One user with several tokens.
 @Suite struct CoreCredentialTests {
-  private func opening(_ core: CoreHarness) -> SessionFacts? {
+  private func opening(_ core: CoreHarness) -> SessionRecord? {
     let request = core.open()
     core.runEffects()
     guard case .sessionOpened(let facts, _, _, _, _)? = core.replies[request]?.last else { return nil }
@@ -100,7 +100,7 @@ import Testing
       try roster.renewed([Credential(token: "new", formerTokens: [CoreHarness.token], root: "/files")]).first)
     core.send(.credentialsChanged([user.core]))
     _ = core.open(by: user)
-    let recorded = core.pending.compactMap { effect -> SessionFacts? in
+    let recorded = core.pending.compactMap { effect -> SessionRecord? in
       if case .createSession(let facts) = effect { facts } else { nil }
     }
     #expect(recorded.map(\.credentialID) == [Credential(token: "new", root: "/files").id])

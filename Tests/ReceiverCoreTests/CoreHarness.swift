@@ -80,7 +80,7 @@ final class CoreHarness {
     case .publishWholeFile(let request, _, _): send(.wholeFilePublished(request, .success(PublicationResult())))
     case .secureSession(let request, let id): send(.sessionSecured(request, id, nil))
     case .verifySession(let id, _): send(.sessionVerified(id, .success([:])))
-    case .reply, .removeSession, .clearSession, .forgetReceipts, .measureUsage, .lookAgain, .note: break
+    case .reply, .removeSession, .clearSession, .forgetReceipts, .measureUsage, .recheck, .note: break
     }
   }
 
@@ -107,7 +107,7 @@ final class CoreHarness {
         request,
         SessionOpeningRequest(
           credential: (credential ?? self.credential).id, idempotencyKey: key,
-          opening: OpeningFacts(
+          opening: SessionParameters(
             name: name, sizeBytes: size, chunkBytes: chunk, nonce: [UInt8](repeating: nonce, count: 32),
             modifiedNanoseconds: 0, mode: 0o644, takesBase: takesBase),
           candidateID: SessionID("session-\(lastID)"), freeBytes: free)))
@@ -133,8 +133,8 @@ final class CoreHarness {
     return chunks
   }
 
-  static func facts(_ bytes: [UInt8]) -> ChunkFacts {
-    ChunkFacts(of: bytes)
+  static func facts(_ bytes: [UInt8]) -> ChunkChecksums {
+    ChunkChecksums(of: bytes)
   }
 
   func tag(_ bytes: [UInt8], index: UInt32, session: String, nonce: UInt8 = 7, token: String) -> [UInt8] {
@@ -183,12 +183,12 @@ final class CoreHarness {
     stride(from: 0, to: file.count, by: size).map { Array(file[$0..<min($0 + size, file.count)]) }
   }
 
-  static func commitFacts(
+  static func commitParameters(
     _ id: SessionID, _ file: [UInt8], chunk: Int = 4, name: String = "scan.mov", ifExists: IfExists = .replace,
     owning ownership: NameOwnership? = nil
-  ) -> CommitFacts {
+  ) -> CommitParameters {
     let digests = chunks(file, chunk).map(ProtocolReference.sha256)
-    return CommitFacts(
+    return CommitParameters(
       name: name, sizeBytes: UInt64(file.count), chunkCount: UInt32(digests.count),
       merkleRoot: ProtocolReference.merkleRoot(digests),
       chainTip: ProtocolReference.chainTip(sessionID: id.text, digests), modifiedNanoseconds: 0, mode: 0o644,
@@ -221,13 +221,13 @@ final class CoreHarness {
     return held.chunks.keys.sorted()
   }
 
-  func facts(of id: SessionID) -> SessionFacts? {
+  func facts(of id: SessionID) -> SessionRecord? {
     guard case .held(let held)? = replies[query(id)]?.last else { return nil }
     return held.facts
   }
 
   func commit(
-    _ id: SessionID, _ facts: CommitFacts, receipt: String = "receipt", by credential: Credential? = nil
+    _ id: SessionID, _ facts: CommitParameters, receipt: String = "receipt", by credential: Credential? = nil
   ) -> RequestID {
     let request = makeRequest()
     send(.commit(request, (credential ?? self.credential).id, id, facts, receiptID: receipt))
@@ -283,7 +283,7 @@ final class CoreHarness {
     return refusal.kind
   }
 
-  func receipt(_ request: RequestID) -> ReceiptFacts? {
+  func receipt(_ request: RequestID) -> PublicationReceipt? {
     guard case .receipt(let receipt)? = replies[request]?.last else { return nil }
     return receipt
   }

@@ -63,7 +63,7 @@ import Testing
     let id = held(before)
     _ = before.secure(id)
     let query = before.query(id)
-    let commit = before.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]))
+    let commit = before.commit(id, CoreHarness.commitParameters(id, [1, 2, 3, 4]))
     before.runEffects()
     guard let receipt = before.receipt(commit), case .held(let found)? = before.replies[query]?.last else {
       Issue.record("not published")
@@ -72,11 +72,11 @@ import Testing
     let core = isRestarted ? CoreHarness { $0.receiptsMax = 2 } : before
     if isRestarted { core.core.recover(published: found.facts, receipt: receipt, isReliedUpon: true) }
     for _ in 0..<10 { core.tick(after: 604_800_000) }
-    #expect(core.receipt(core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]), receipt: "new")) == receipt)
+    #expect(core.receipt(core.commit(id, CoreHarness.commitParameters(id, [1, 2, 3, 4]), receipt: "new")) == receipt)
     // Of those that were not relied upon a week is enough; of all there are so many.
     for key in ["a", "b"] {
       let other = held(core, key: key)
-      _ = core.commit(other, CoreHarness.commitFacts(other, [1, 2, 3, 4]))
+      _ = core.commit(other, CoreHarness.commitParameters(other, [1, 2, 3, 4]))
       core.runEffects()
     }
     #expect(core.refusal(core.query(id)) == .sessionExpired)
@@ -96,7 +96,7 @@ import Testing
     #expect(core.refusal(core.secure(first)) == .quotaExceeded)
     #expect(core.heldIndices(first) == [0, 1])
     // Once it is delivered, there is room.
-    _ = core.commit(first, CoreHarness.commitFacts(first, [1, 2, 3, 4, 5, 6, 7, 8]))
+    _ = core.commit(first, CoreHarness.commitParameters(first, [1, 2, 3, 4, 5, 6, 7, 8]))
     core.runEffects()
     let again = core.secure(second)
     core.runEffects()
@@ -138,7 +138,7 @@ import Testing
 
   // MARK: Set aside
 
-  private func withUnread(_ isDamaged: Bool) throws -> (CoreHarness, SessionID, SessionFacts) {
+  private func withUnread(_ isDamaged: Bool) throws -> (CoreHarness, SessionID, SessionRecord) {
     let before = CoreHarness()
     let request = before.open()
     before.runEffects()
@@ -153,7 +153,7 @@ import Testing
   }
 
   private func looks(_ core: CoreHarness) -> Int {
-    core.pending.count { if case .lookAgain = $0 { true } else { false } }
+    core.pending.count { if case .recheck = $0 { true } else { false } }
   }
 
   @Test("Regression: what could not be read at the start stayed so until the next one")
@@ -170,7 +170,7 @@ import Testing
       core.pending = []
       var still = RecoveredState()
       still.setAside = [SetAsideSession(id: id, why: "EIO", isDamaged: false)]
-      core.send(.lookedAgain([id], pauses.count % 2 == 0 ? .success(still) : .failure(.io("EIO"))))
+      core.send(.rechecked([id], pauses.count % 2 == 0 ? .success(still) : .failure(.io("EIO"))))
       #expect(core.core.setAsideCount == 1 && notes(core).isEmpty)
     }
     #expect(pauses.first == 3000 || pauses.first == 2000, "\(pauses)")
@@ -180,7 +180,7 @@ import Testing
       RecoveredSession(
         facts: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4]), isReliedUpon: true)
     ]
-    core.send(.lookedAgain([id], .success(found)))
+    core.send(.rechecked([id], .success(found)))
     #expect(core.core.setAsideCount == 0 && notes(core).count == 1)
     let query = core.query(id)
     #expect(core.refusal(query) == nil && core.core.listing.map(\.id) == [id])
@@ -191,7 +191,7 @@ import Testing
     #expect(core.refusal(core.query(id)) == .sessionDamaged)
     core.tick(after: 1)
     core.tick(after: 40_000)
-    core.send(.lookedAgain([id], .success(RecoveredState())))
+    core.send(.rechecked([id], .success(RecoveredState())))
     #expect(core.refusal(core.query(id)) == .sessionGone && core.core.setAsideCount == 0)
   }
 
@@ -207,7 +207,7 @@ import Testing
     // A look that was under way does not bring it back.
     var found = RecoveredState()
     found.setAside = [SetAsideSession(id: id, why: "EIO", isDamaged: true)]
-    core.send(.lookedAgain([id], .success(found)))
+    core.send(.rechecked([id], .success(found)))
     #expect(core.core.setAsideCount == 0)
   }
 
@@ -229,7 +229,7 @@ import Testing
         request = core.secure(id)
         core.send(.sessionSecured(request, id, failure))
       case 2:
-        request = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]))
+        request = core.commit(id, CoreHarness.commitParameters(id, [1, 2, 3, 4]))
         core.send(.published(id, .failure(failure)))
       default:
         request = core.secure(id)
@@ -252,7 +252,7 @@ import Testing
 
   @Test("Regression (MC1): a clock that jumped between two starts made receipts old", .promises("P59"))
   func receipts_ageWhileAReceiverRuns() {
-    let receipt = ReceiptFacts(
+    let receipt = PublicationReceipt(
       id: "r", name: "small.txt", sizeBytes: 3, merkleRoot: [], chainTip: [], publishedAt: 0)
     for isKnown in [true, false] {
       let core = CoreHarness()

@@ -6,7 +6,7 @@ import Testing
 
 /// After a restart, and whole files.
 @Suite struct CoreRecoveryTests {
-  private func recovered() -> (CoreHarness, SessionID, SessionFacts) {
+  private func recovered() -> (CoreHarness, SessionID, SessionRecord) {
     let before = CoreHarness()
     let request = before.open()
     before.runEffects()
@@ -34,7 +34,7 @@ import Testing
 
   @Test(.promises("P37")) func chunkThatIsNoLongerThere_isNotBelieved() {
     let (core, id, _) = recovered()
-    let commit = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, [1, 2, 3, 4]))
     core.pending = []
     core.send(.sessionVerified(id, .success([:])))
     core.tick(after: 2000)
@@ -75,7 +75,7 @@ import Testing
   @Test(.promises("P47", "P50")) func publishedBeforeTheRestart_getsTheSameReceipt() {
     let before = CoreHarness()
     let id = before.opened()
-    let commit = before.commit(id, CoreHarness.commitFacts(id, []))
+    let commit = before.commit(id, CoreHarness.commitParameters(id, []))
     let query = before.query(id)
     before.runEffects()
     guard let receipt = before.receipt(commit), case .held(let held)? = before.replies[query]?.last else {
@@ -84,7 +84,7 @@ import Testing
     }
     let core = CoreHarness()
     core.core.recover(published: held.facts, receipt: receipt)
-    #expect(core.receipt(core.commit(id, CoreHarness.commitFacts(id, []), receipt: "new")) == receipt)
+    #expect(core.receipt(core.commit(id, CoreHarness.commitParameters(id, []), receipt: "new")) == receipt)
     #expect(core.refusal(core.begin(id, 0, [1])) == .conflict)
   }
 
@@ -145,8 +145,8 @@ import Testing
     let request = core.beginFile([])
     core.send(.wholeFileArrived(request, CoreHarness.facts([])))
     core.runEffects()
-    #expect(core.receipt(request)?.merkleRoot == CoreHarness.commitFacts(SessionID("file-key"), []).merkleRoot)
-    #expect(core.receipt(request)?.chainTip == CoreHarness.commitFacts(SessionID("file-key"), []).chainTip)
+    #expect(core.receipt(request)?.merkleRoot == CoreHarness.commitParameters(SessionID("file-key"), []).merkleRoot)
+    #expect(core.receipt(request)?.chainTip == CoreHarness.commitParameters(SessionID("file-key"), []).chainTip)
   }
 
   @Test(.promises("P59")) func wholeFileKeys_areForgottenAfterTheirTime() {

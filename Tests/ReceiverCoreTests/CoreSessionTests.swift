@@ -101,7 +101,7 @@ import Testing
     let core = CoreHarness()
     #expect(core.refusal(core.open(name: name)) == .nameRefused)
     let id = core.opened()
-    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, [], name: name))) == .nameRefused)
+    #expect(core.refusal(core.commit(id, CoreHarness.commitParameters(id, [], name: name))) == .nameRefused)
     #expect(!core.isPublishing)
   }
 
@@ -110,7 +110,7 @@ import Testing
     let id = core.opened()
     #expect(core.refusal(core.query(id, by: core.other)) == .sessionGone)
     #expect(core.refusal(core.begin(id, 0, [1], by: core.other)) == .sessionGone)
-    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, []), by: core.other)) == .sessionGone)
+    #expect(core.refusal(core.commit(id, CoreHarness.commitParameters(id, []), by: core.other)) == .sessionGone)
     let abort = core.makeRequest()
     core.send(.abort(abort, core.other.id, id))
     #expect(core.refusal(abort) == .sessionGone)
@@ -158,7 +158,7 @@ import Testing
     let id = core.opened(size: 8, key: "fits")
     #expect(core.refusal(core.open(size: 3, key: "no more")) == .quotaExceeded)
     core.putAll(id, [1, 2, 3, 4, 5, 6, 7, 8])
-    _ = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4, 5, 6, 7, 8]))
+    _ = core.commit(id, CoreHarness.commitParameters(id, [1, 2, 3, 4, 5, 6, 7, 8]))
     core.runEffects()
     #expect(core.refusal(core.open(size: 3, key: "still no more")) == .quotaExceeded)
     #expect(core.refusal(core.open(size: 2, key: "the rest")) == nil)
@@ -196,7 +196,7 @@ import Testing
     // The count begins, and finds the 10 bytes; then 8 more are published.
     #expect(core.refusal(core.open(size: 9, key: "refused")) == .quotaExceeded)
     #expect(core.measurements == 1)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4, 5, 6, 7, 8]))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, [1, 2, 3, 4, 5, 6, 7, 8]))
     core.runEffects()
     #expect(core.receipt(commit) != nil)
     core.send(.usageMeasured(core.credential.id, bytes: 10))
@@ -342,7 +342,7 @@ import Testing
     let abort = core.makeRequest()
     core.send(.abort(abort, core.credential.id, id))
     let answers = [
-      arriving, abort, core.query(id), core.begin(id, 0, [1]), core.commit(id, CoreHarness.commitFacts(id, [])),
+      arriving, abort, core.query(id), core.begin(id, 0, [1]), core.commit(id, CoreHarness.commitParameters(id, [])),
     ]
     #expect(answers.allSatisfy { core.refusal($0) == .sessionExpired })
     #expect(core.refusal(core.query(id, by: core.other)) == .sessionGone)
@@ -369,7 +369,7 @@ import Testing
     var ids: [SessionID] = []
     for number in 0..<3 {
       let id = core.opened(key: "\(number)")
-      _ = core.commit(id, CoreHarness.commitFacts(id, []))
+      _ = core.commit(id, CoreHarness.commitParameters(id, []))
       core.runEffects()
       ids.append(id)
     }

@@ -18,7 +18,7 @@ import Testing
     core.runEffects()
     #expect(core.wasHeld(request) == false)
     #expect(core.heldIndices(id) == [0, 1, 2, 3, 4])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, file))
     core.runEffects()
     #expect(core.receipt(commit)?.sizeBytes == 17)
   }
@@ -53,7 +53,7 @@ import Testing
     _ = core.put(id, 0, [5, 5, 5, 5])
     #expect(core.heldNow(id) == [1, 2])
     core.runEffects()
-    let commit = core.commit(id, CoreHarness.commitFacts(id, [5, 5, 5, 5, 2, 2, 2, 2, 3]))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, [5, 5, 5, 5, 2, 2, 2, 2, 3]))
     core.runEffects()
     #expect(core.receipt(commit) != nil)
   }
@@ -111,7 +111,7 @@ import Testing
     let core = CoreHarness()
     let id = core.opened()
     let zeros = core.zeros(id, [range(0, 2)])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, [UInt8](repeating: 0, count: 12)))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, [UInt8](repeating: 0, count: 12)))
     core.tick(after: 5000)
     #expect(core.refusal(commit) == nil)
     core.runEffects()

@@ -5,7 +5,7 @@ import Testing
 @testable import ReceiverCore
 
 @Suite struct JournalRecordTests {
-  private let receipt = ReceiptFacts(
+  private let receipt = PublicationReceipt(
     id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: [0, 1, 255], chainTip: [], publishedAt: -5)
   private let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k \"1\" \\", fingerprint: [3, 0xab])
 

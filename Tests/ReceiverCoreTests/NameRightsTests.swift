@@ -15,7 +15,7 @@ import Testing
   private func rights(_ fileID: String?, root: UInt8 = 9, owning ownership: NameOwnership?) -> NameRights {
     NameRights(
       Publication(
-        receipt: ReceiptFacts(
+        receipt: PublicationReceipt(
           id: "r", name: "a", sizeBytes: 20, merkleRoot: sha256([root]), chainTip: [], publishedAt: 0, fileID: fileID),
         credential: CredentialID("c"), modifiedNanoseconds: 0, mode: 0, ifExists: .replace, chunkBytes: 4,
         ownership: ownership))

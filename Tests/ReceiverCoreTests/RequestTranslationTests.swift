@@ -27,18 +27,18 @@ import Testing
     var plan = translation.plan(request)
     if case .readJSON = plan { plan = translation.plan(request, json: body) }
     if case .answer(let answer) = plan { return answer }
-    guard case .ask(let question) = plan else { return nil }
+    guard case .ask(let coreRequest) = plan else { return nil }
     let id = core.makeRequest()
-    core.send(question.event(id, freshID: "fresh-\(id.value)", freeBytes: 1_000_000))
+    core.send(coreRequest.event(id, freshID: "fresh-\(id.value)", freeBytes: 1_000_000))
     core.runEffects()
     while let reply = core.replies[id]?.last {
-      switch question.outcome(of: reply) {
+      switch coreRequest.outcome(of: reply) {
       case .answer(let answer): return answer
       case .readBody(let admitted):
         do throws(Refusal) {
-          core.send(question.bodyArrived(id, try admitted.take(body).facts))
+          core.send(coreRequest.bodyArrived(id, try admitted.take(body).facts))
         } catch {
-          core.send(question.bodyFailed(id, error))
+          core.send(coreRequest.bodyFailed(id, error))
         }
         core.runEffects()
       }
@@ -82,7 +82,7 @@ import Testing
   }
 
   private func fields(_ bytes: [UInt8], index: UInt32, session: String) -> [(name: String, value: String)] {
-    let facts = ChunkFacts(of: bytes)
+    let facts = ChunkChecksums(of: bytes)
     return ChunkHeaders(
       sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(bytes.count), encoding: .identity,
       tag: core.tag(bytes, index: index, session: session, token: Self.token), contentSHA256: nil
@@ -108,7 +108,7 @@ import Testing
     let held = try WireJSON.decode(
       HeldResponse.self, from: send(request("GET", "/v1/uploads/\(id)?digests=1"))?.body ?? [])
     #expect(held.held == [ChunkIndexRange(first: 0, last: 1)] && held.digests?.count == 2)
-    let facts = CoreHarness.commitFacts(SessionID(id), file)
+    let facts = CoreHarness.commitParameters(SessionID(id), file)
     let commit = CommitRequest(
       sizeBytes: 6, chunkCount: 2, merkleRoot: Hex.encode(facts.merkleRoot), chainTip: Hex.encode(facts.chainTip),
       name: "scan.mov", ifExists: .replace, modifiedNanoseconds: 0, mode: 0o644)
@@ -141,7 +141,7 @@ import Testing
     ], publishedAs: "a-2.mov")
 
   private func commit(_ id: String, _ change: (inout CommitRequest) -> Void = { _ in }) -> Answer? {
-    let facts = CoreHarness.commitFacts(SessionID(id), [])
+    let facts = CoreHarness.commitParameters(SessionID(id), [])
     var commit = CommitRequest(
       sizeBytes: 0, chunkCount: 0, merkleRoot: Hex.encode(facts.merkleRoot), chainTip: Hex.encode(facts.chainTip),
       name: "scan.mov", ifExists: .fail, ownership: Self.ownership, modifiedNanoseconds: 0, mode: 0o644)

@@ -35,7 +35,7 @@ import Testing
     _ id: SessionID, _ index: UInt32, _ plain: [UInt8], sending sent: [UInt8]? = nil,
     encoding: ChunkEncoding = .identity, size: Int? = nil, tag: [UInt8]? = nil, target: String? = nil
   ) -> [UInt8] {
-    let facts = ChunkFacts(of: plain)
+    let facts = ChunkChecksums(of: plain)
     let chunk = ChunkHeaders(
       sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(size ?? plain.count), encoding: encoding,
       tag: tag ?? core.tag(plain, index: index, session: id.text, token: CoreHarness.token), contentSHA256: nil)
@@ -69,20 +69,20 @@ import Testing
   }
 
   private func answer(to member: RunIntake.Member, _ sent: [UInt8]) -> Answer? {
-    guard case .ask(let question) = member.plan else {
+    guard case .ask(let coreRequest) = member.plan else {
       if case .answer(let answer) = member.plan { return answer }
       return nil
     }
     let request = core.makeRequest()
-    core.send(question.event(request, freshID: "", freeBytes: 1_000_000))
+    core.send(coreRequest.event(request, freshID: "", freeBytes: 1_000_000))
     if case .bodyAdmitted? = core.replies[request]?.last {
       let arrived = member.body.map { body in
         Result { () throws(Refusal) in try body.take(sent).facts }
       }
-      core.send(member.next(question, request, arrived))
+      core.send(member.next(coreRequest, request, arrived))
     }
     core.runEffects()
-    guard let reply = core.replies[request]?.last, case .answer(let answer) = question.outcome(of: reply) else {
+    guard let reply = core.replies[request]?.last, case .answer(let answer) = coreRequest.outcome(of: reply) else {
       return nil
     }
     return answer
@@ -94,7 +94,7 @@ import Testing
     #expect(answers.map(\.status) == [201, 201, 201] && refusal == nil)
     #expect(core.heldIndices(id) == [0, 1, 2])
     #expect(try send(id, members(id)[1]).answers.map(\.status) == [200])
-    let commit = core.commit(id, CoreHarness.commitFacts(id, Self.file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, Self.file))
     core.runEffects()
     #expect(core.receipt(commit) != nil)
     #expect(core.core.stages.isEmpty)
@@ -225,7 +225,7 @@ import Testing
     #expect(try begun(core.opened(key: "theirs", by: core.other)) == 404)
     #expect(try begun(id) == nil)
     core.putAll(id, Self.file)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, Self.file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, Self.file))
     for effect in core.pending { if case .checkCommit = effect { core.run(effect) } }
     #expect(core.isPublishing)
     #expect(try begun(id) == 409)
@@ -237,7 +237,7 @@ import Testing
   @Test(.promises("P33h", "P40")) func commit_waitsForARunThatArrives() throws {
     let id = core.opened()
     let (intake, request) = try begin(id)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, Self.file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, Self.file))
     core.tick(after: 10_000)
     #expect(core.replies[commit] == nil, "a run is on its way, and none of its chunks has begun")
     _ = core.put(id, 0, [1, 2, 3, 4])
@@ -254,7 +254,7 @@ import Testing
   @Test(.promises("P33h")) func runThatNeverEnds_delaysTheCommitForABoundedTime() throws {
     let id = core.opened()
     _ = try begin(id)
-    let commit = core.commit(id, CoreHarness.commitFacts(id, Self.file))
+    let commit = core.commit(id, CoreHarness.commitParameters(id, Self.file))
     core.tick(after: 29_999)
     #expect(core.replies[commit] == nil)
     core.tick(after: 1)

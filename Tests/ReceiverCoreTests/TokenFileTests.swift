@@ -53,7 +53,7 @@ import Testing
   @Test(
     "Regression (NM9): a token was cut at its `#`, and let in what was shorter; the folder of the receiver's key was a root"
   )
-  func aTokenWithANumberSign_isWhole_andNobodyPublishesBesideTheKey() throws {
+  func aTokenWithANumberSign_isWhole_andNoClientPublishesBesideTheKey() throws {
     let credentials = try TokenFile.parse(
       "a o2Xk#9fQ also=abcdef#y # was=no\n.developments a-token#\n#b tok", base: "/root")
     #expect(

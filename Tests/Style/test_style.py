@@ -147,9 +147,9 @@ HOLDS_NO_PATH = {
     "EndpointURL.swift": "ASCII, which it checks first", "S3Address.swift": "an EndpointURL's", "TusAddress.swift": "ASCII, which it checks first",
     "FormAddress.swift": "an EndpointURL's", "WebDAVAddress.swift": "an EndpointURL's", "ServerAddress.swift": "an EndpointURL's", "UploadAddressMask.swift": "a TusAddress's",
     "SettingReader+Destinations.swift": "a scheme, before EndpointURL checks the rest", "S3Credentials.swift": "a key of ASCII",
-    "S3Profile.swift": "a file of AWS, with sections and keys", "ServerWords.swift": "a page, for people", "ForeignPage.swift": "a page",
+    "S3Profile.swift": "a file of AWS, with sections and keys", "ServerErrorText.swift": "a page, for people", "ForeignPage.swift": "a page",
     "PageTitle.swift": "a page, for people", "TusSession.swift": "two numbers", "ContentDigest.swift": "a header field of ASCII",
-    "FileWord.swift": "a word and a destination's name", "FuseFacts.swift": "one word", "SettingSources.swift": "the parser's words",
+    "FileCommand.swift": "a word and a destination's name", "FuseSupport.swift": "one word", "SettingSources.swift": "the parser's words",
     "SecretFile.swift": "a credential", "UploadFSMount.swift": "the help", "Startup.swift": "a token", "DevelopmentSetup.swift": "a token",
 }
 

@@ -5,17 +5,17 @@ import Testing
 @testable import Threads
 
 /// What a thread is called, and how the system favours it.
-private struct ThreadFacts: Equatable, Sendable {
+private struct ThreadState: Equatable, Sendable {
   var name = ""
   var niceness: Int32 = -1
 
-  static func ofThisThread() -> ThreadFacts {
+  static func ofThisThread() -> ThreadState {
     var bytes = [UInt8](repeating: 0, count: 16)
     let file = open("/proc/thread-self/comm", O_RDONLY)
     let count = read(file, &bytes, bytes.count)
     close(file)
     // On Linux 0 is this thread.
-    return ThreadFacts(
+    return ThreadState(
       name: String(decoding: bytes.prefix(max(0, count - 1)), as: UTF8.self),
       niceness: getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0))
   }
@@ -45,12 +45,12 @@ private struct ThreadFacts: Equatable, Sendable {
     (ThreadRole.answering, Int32(0)), (.behind(.normal), 0), (.behind(.low), 13), (.behind(.lowest), 19),
   ])
   func aThread_hasItsNameAndItsRolesPriority(role: ThreadRole, steps: Int32) throws {
-    let own = ThreadFacts.ofThisThread().niceness
-    let seen = Mutex(ThreadFacts())
+    let own = ThreadState.ofThisThread().niceness
+    let seen = Mutex(ThreadState())
     let thread = try #require(
       NamedThread("a-thread", role) { seen.withLock { $0 = .ofThisThread() } })
     thread.join()
-    #expect(seen.withLock { $0 } == ThreadFacts(name: "a-thread", niceness: min(19, own + steps)))
+    #expect(seen.withLock { $0 } == ThreadState(name: "a-thread", niceness: min(19, own + steps)))
   }
 
   @Test func whatIsComputed_isDoneByTheLoweredThread_andIsThereOnReturn() throws {
@@ -59,28 +59,28 @@ private struct ThreadFacts: Equatable, Sendable {
     for number in 1...1000 {
       let facts = computing.run {
         sum += number
-        return ThreadFacts.ofThisThread()
+        return ThreadState.ofThisThread()
       }
-      #expect(facts == ThreadFacts(name: "computing", niceness: 19))
+      #expect(facts == ThreadState(name: "computing", niceness: 19))
     }
     #expect(sum == 500_500)
   }
 
   @Test func anInbox_givesWhatEachThreadPut_inItsOrder_andNothingIsLost() throws {
     let inbox = Inbox<(thread: Int, number: Int)>()
-    let bell = Bell()
+    let waker = ThreadWaker()
     let (threadCount, count) = (4, 20_000)
     let threads = (0..<threadCount).compactMap { thread in
       NamedThread("putting", .answering) {
         for number in 0..<count {
           inbox.put((thread, number))
-          bell.ring()
+          waker.ring()
         }
       }
     }
     var next = Array(repeating: 0, count: threadCount)
     while next != Array(repeating: count, count: threadCount) {
-      bell.wait()
+      waker.wait()
       for (thread, number) in inbox.takeAll() {
         #expect(number == next[thread])
         next[thread] = number + 1
@@ -90,11 +90,11 @@ private struct ThreadFacts: Equatable, Sendable {
     #expect(inbox.takeAll().isEmpty)
   }
 
-  @Test func aBell_thatNobodyRings_endsTheWaitAtItsTime() {
+  @Test func aWaker_thatNoThreadRings_endsTheWaitAtItsTime() {
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
     let due = Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec) + 20_000_000
-    Bell().wait(untilNanoseconds: due)
+    ThreadWaker().wait(untilNanoseconds: due)
     clock_gettime(CLOCK_MONOTONIC, &now)
     #expect(Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec) >= due)
   }

@@ -12,11 +12,11 @@ struct CachingPolicyTests {
   private static let both = CachingPolicy.Opening(reads: true, writes: true)
 
   /// On a kernel that takes files of the spool.
-  private static func passing(
+  private static func passthrough(
     _ opening: CachingPolicy.Opening, unseen: Bool = false, setID: Bool = false
   ) -> CachingPolicy.Opening {
     var opening = opening
-    opening.mayPass = true
+    opening.mayPassThrough = true
     opening.mayWriteUnseen = unseen
     opening.hasSetIDBits = setID
     return opening
@@ -74,91 +74,92 @@ struct CachingPolicyTests {
   /// Regression (FS9): the kernel may take the reader's answer first, and refuses the writer then.
   @Test(.promises("S50c")) func besideADirectWriter_noReaderPasses_untilItIsReleased() {
     var policy = CachingPolicy()
-    let writer = policy.open(Self.passing(Self.writing))
+    let writer = policy.open(Self.passthrough(Self.writing))
     #expect(writer.route == .direct, "its writes are to be seen")
-    let reader = policy.open(Self.passing(Self.reading))
+    let reader = policy.open(Self.passthrough(Self.reading))
     #expect(reader.route == .direct)
     policy.rested()
-    let other = policy.open(Self.passing(Self.reading))
+    let other = policy.open(Self.passthrough(Self.reading))
     #expect(other.route == .cached, "the release is still to come")
     policy.closed(writer, isResting: true)
     policy.closed(reader, isResting: false)
     policy.closed(other, isResting: false)
-    #expect(policy.open(Self.passing(Self.reading)).route == .passing)
+    #expect(policy.open(Self.passthrough(Self.reading)).route == .passthrough)
   }
 
-  @Test func aWriterPassesWhereNobodyHasToKnowWhatItWrites() {
+  @Test func aWriterPassesWhereItsWritesNeedNotBeSeen() {
     var policy = CachingPolicy()
-    let choice = policy.open(Self.passing(Self.writing, unseen: true))
-    #expect(choice.route == .passing)
+    let choice = policy.open(Self.passthrough(Self.writing, unseen: true))
+    #expect(choice.route == .passthrough)
     #expect(choice.writesUnseen)
     #expect(!choice.mayLeaveMapping, "a descriptor that only writes cannot be mapped")
   }
 
   @Test func aFileOpenedForBothIsCachedBecauseItsMappingsCouldOutliveIt() {
     var policy = CachingPolicy()
-    #expect(policy.open(Self.passing(Self.both, unseen: true)).route == .cached)
+    #expect(policy.open(Self.passthrough(Self.both, unseen: true)).route == .cached)
   }
 
   @Test func whileAHandlePassesEveryHandlePasses() {
     var policy = CachingPolicy()
-    let reader = policy.open(Self.passing(Self.reading))
-    let writer = policy.open(Self.passing(Self.writing))
-    #expect(writer.route == .passingSeen)
+    let reader = policy.open(Self.passthrough(Self.reading))
+    let writer = policy.open(Self.passthrough(Self.writing))
+    #expect(writer.route == .passthroughDirect)
     #expect(!writer.writesUnseen, "its writes come to the daemon, and it cannot be mapped")
     // Regression (FS10): what the kernel copies out of a direct handle by itself comes from pages that go stale.
-    let editor = policy.open(Self.passing(Self.both))
-    #expect(editor.route == .passing)
+    let editor = policy.open(Self.passthrough(Self.both))
+    #expect(editor.route == .passthrough)
     #expect(editor.writesUnseen && editor.mayLeaveMapping)
-    #expect(policy.open(Self.passing(Self.writing, setID: true)).route == .passing, "the kernel takes the bits away")
+    #expect(
+      policy.open(Self.passthrough(Self.writing, setID: true)).route == .passthrough, "the kernel takes the bits away")
     policy.closed(reader, isResting: false)
-    #expect(policy.open(Self.passing(Self.both)).route.passes)
+    #expect(policy.open(Self.passthrough(Self.both)).route.isPassthrough)
   }
 
   @Test func whileAHandleIsCachedNonePasses() {
     var policy = CachingPolicy()
-    let editor = policy.open(Self.passing(Self.both))
-    #expect(policy.open(Self.passing(Self.reading)).route == .cached)
-    #expect(policy.open(Self.passing(Self.writing, unseen: true)).route == .cached)
+    let editor = policy.open(Self.passthrough(Self.both))
+    #expect(policy.open(Self.passthrough(Self.reading)).route == .cached)
+    #expect(policy.open(Self.passthrough(Self.writing, unseen: true)).route == .cached)
     policy.closed(editor, isResting: false)
     #expect(policy.cachedHandles == 2)
   }
 
   @Test(.promises("S8a")) func whatWasWrittenPastTheCacheIsReadAgain() {
     var policy = CachingPolicy()
-    let writer = policy.open(Self.passing(Self.writing, unseen: true))
+    let writer = policy.open(Self.passthrough(Self.writing, unseen: true))
     policy.closed(writer, isResting: false)
     #expect(policy.open(Self.reading) == Choice(opening: Self.reading, route: .cached, keepsCache: false))
   }
 
   @Test func asLongAsAMappingMayBeLeftNothingIsCached() {
     var policy = CachingPolicy()
-    let reader = policy.open(Self.passing(Self.reading))
-    let editor = policy.open(Self.passing(Self.both))
+    let reader = policy.open(Self.passthrough(Self.reading))
+    let editor = policy.open(Self.passthrough(Self.both))
     policy.closed(reader, isResting: false)
     policy.closed(editor, isResting: false)
     policy.leftMapping()
-    let second = policy.open(Self.passing(Self.both))
-    #expect(second.route == .passing)
+    let second = policy.open(Self.passthrough(Self.both))
+    #expect(second.route == .passthrough)
     policy.closed(second, isResting: false)
     policy.mappingIsGone()
-    #expect(policy.open(Self.passing(Self.both)).route == .cached)
+    #expect(policy.open(Self.passthrough(Self.both)).route == .cached)
   }
 
   /// What Linux lets be opened of one inode (fs/fuse/iomode.c, since 6.9).
   private struct Inode {
-    var passing = 0
+    var passthrough = 0
     var cached = 0
 
     /// Takes the daemon's answer; false when the open fails with EIO.
     mutating func takes(_ choice: Choice) -> Bool {
-      if choice.route.passes ? cached > 0 : passing > 0 { return false }
+      if choice.route.isPassthrough ? cached > 0 : passthrough > 0 { return false }
       count(choice, 1)
       return true
     }
 
     mutating func count(_ choice: Choice, _ change: Int) {
-      if choice.route.passes { passing += change }
+      if choice.route.isPassthrough { passthrough += change }
       // A mapping of a direct handle makes the kernel cache, too.
       if choice.route == .cached || (choice.route == .direct && choice.opening.reads) { cached += change }
     }
@@ -180,9 +181,9 @@ struct CachingPolicyTests {
         switch next(4) {
         case 0:
           let kind = [Self.reading, Self.writing, Self.both][next(3)]
-          var opening = Self.passing(kind, unseen: next(2) == 0, setID: next(8) == 0)
+          var opening = Self.passthrough(kind, unseen: next(2) == 0, setID: next(8) == 0)
           // By a rule that changed with a name.
-          opening.mayPass = next(8) > 0
+          opening.mayPassThrough = next(8) > 0
           answered.append(policy.open(opening))
         case 1 where !answered.isEmpty:
           let choice = answered.remove(at: next(answered.count))
@@ -197,13 +198,13 @@ struct CachingPolicyTests {
         default: break
         }
         let all = answered + open + closing
-        #expect(policy.passingHandles == 0 || policy.servedHandles == 0, "seed \(seed)")
-        #expect(policy.passingHandles == all.count { $0.route.passes }, "seed \(seed)")
-        #expect(all.allSatisfy { $0.route != .passingSeen || !$0.opening.reads }, "seed \(seed)")
+        #expect(policy.passthroughHandles == 0 || policy.servedHandles == 0, "seed \(seed)")
+        #expect(policy.passthroughHandles == all.count { $0.route.isPassthrough }, "seed \(seed)")
+        #expect(all.allSatisfy { $0.route != .passthroughDirect || !$0.opening.reads }, "seed \(seed)")
       }
       closing += answered + open
       while !closing.isEmpty { release() }
-      #expect(policy.cachedHandles == 0 && policy.servedHandles == 0 && policy.passingHandles == 0, "seed \(seed)")
+      #expect(policy.cachedHandles == 0 && policy.servedHandles == 0 && policy.passthroughHandles == 0, "seed \(seed)")
       #expect(policy.directWriters == 0, "seed \(seed)")
     }
   }

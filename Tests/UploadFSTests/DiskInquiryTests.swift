@@ -7,7 +7,7 @@ import Testing
 
 /// Questions to a disk that may hang.
 @Suite struct DiskInquiryTests {
-  @Test(.promises("S41i")) func aDiskThatHangs_holdsUpNobodyForLong() {
+  @Test(.promises("S41i")) func aDiskThatHangs_holdsUpNoCallForLong() {
     let inquiry = DiskInquiry()
     #expect(inquiry.ask { 1 } == 1)
     let hangs = Mutex(true)

@@ -25,7 +25,7 @@ struct FileLabelTests {
   }
 
   @Test(.promises("S40d")) func everythingComesBack() {
-    let marks: [SpoolMark] = [
+    let marks: [WriterStateXattr] = [
       .none, .unfinished, .writing(in: SpoolInstance(name: "1a2b3c4d.s7")),
       .closed(sizeBytes: .max, in: SpoolInstance(name: "1a2b3c4d.7")),
       .interrupted(.lostInWriteBack(errno: 5, 1..<9)), .interrupted(.unproven),
@@ -44,7 +44,7 @@ struct FileLabelTests {
 
   /// ext4 keeps so much beside an inode of 256 bytes; more costs a block of its own.
   @Test func mostFitBesideAnInode() {
-    let mark = SpoolMark.closed(sizeBytes: 999_999_999_999, in: SpoolInstance(name: "1a2b3c4d.100000fff"))
+    let mark = WriterStateXattr.closed(sizeBytes: 999_999_999_999, in: SpoolInstance(name: "1a2b3c4d.100000fff"))
     #expect(FileLabel(id: Self.id, mark: mark).text.utf8.count <= 64)
   }
 

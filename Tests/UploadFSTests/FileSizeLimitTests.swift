@@ -32,7 +32,7 @@ import Testing
   @Test func limit_ofAProcessIsItsOwn() throws {
     let limited = try EndedProcess.limited()
     #expect(FileSizeLimit(of: limited.number)?.bytes == UInt64(Self.limit))
-    #expect(FileSizeLimit(limits: ProcessFate.read("/proc/\(limited.number)/limits"))?.bytes == UInt64(Self.limit))
+    #expect(FileSizeLimit(limits: ProcessExitState.read("/proc/\(limited.number)/limits"))?.bytes == UInt64(Self.limit))
     #expect(FileSizeLimit(of: 0) == nil && FileSizeLimit(of: 0x7fff_fff0) == nil)
   }
 

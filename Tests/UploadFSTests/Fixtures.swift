@@ -32,7 +32,7 @@ final class Mounted {
     folder: TemporaryFolder? = nil, known: [UInt64: FileID] = [:], source: SpoolSpace.Source? = nil,
     instance: SpoolInstance? = nil,
     _ change: (inout FilesystemConfiguration) -> Void = { _ in },
-    pause: @escaping PauseTurns.Pause = { _ in },
+    pause: @escaping BackoffPermits.Pause = { _ in },
     writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() },
     isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() },
     quotas: @escaping Filesystem.QuotaQuestion = { _ in .none },

@@ -15,7 +15,7 @@ import Testing
   }
 
   private static let id = FileID(high: 1, low: 2)
-  private static let closed = SpoolMark.closed(sizeBytes: 5, in: SpoolInstance(name: "0123abcd.1f"))
+  private static let closed = WriterStateXattr.closed(sizeBytes: 5, in: SpoolInstance(name: "0123abcd.1f"))
 
   @Test func lastLineOfAnInodeCounts() {
     let recorded = RecordedMarks("1 writing .\n2 mount-died .\n1 closed 5 0123abcd.1f .\n3 none .\n2 - .\n")

@@ -132,8 +132,8 @@ struct NamesAndBytesTests {
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     let id = try #require(mounted.sink.lastSnapshot?.id)
-    let followers = (1...2).map { mounted.filesystem.contents(for: ContentFollower(number: $0)) }
-    let (short, long) = (followers[0], followers[1])
+    let subscribers = (1...2).map { mounted.filesystem.contents(for: SubscriberID(number: $0)) }
+    let (short, long) = (subscribers[0], subscribers[1])
     _ = short.growth(of: id, chunkBytes: 10, anew: true)
     _ = long.growth(of: id, chunkBytes: 100, anew: true)
     try mounted.write(handle, [UInt8](repeating: 1, count: 20))

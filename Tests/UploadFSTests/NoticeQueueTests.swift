@@ -20,29 +20,29 @@ struct NoticeQueueTests {
   }
 
   /// Every look at the queue has another notice beside it, so that it does not wait.
-  @Test(.promises("S50f")) func unseenWritersAreLookedAtOnceASecond() throws {
+  @Test(.promises("S50f")) func passthroughWritersAreCheckedOnceASecond() throws {
     let clock = Clock()
     let queue = NoticeQueue { clock.now }
-    func isTimeToLook(after milliseconds: Int) throws -> Bool {
+    func isTimeToCheck(after milliseconds: Int) throws -> Bool {
       clock.advance(by: milliseconds)
       queue.virtualTreeChanged()
-      return try #require(queue.next()).isTimeToLook
+      return try #require(queue.next()).isTimeToCheck
     }
-    #expect(try !isTimeToLook(after: 5000), "there is none")
-    queue.lookEverySecond(true)
-    #expect(try !isTimeToLook(after: 999))
-    queue.lookEverySecond(true)
-    #expect(try isTimeToLook(after: 1), "another writer puts nothing off")
-    #expect(try !isTimeToLook(after: 999))
-    #expect(try isTimeToLook(after: 1))
-    queue.lookEverySecond(false)
-    #expect(try !isTimeToLook(after: 5000))
+    #expect(try !isTimeToCheck(after: 5000), "there is none")
+    queue.checkEverySecond(true)
+    #expect(try !isTimeToCheck(after: 999))
+    queue.checkEverySecond(true)
+    #expect(try isTimeToCheck(after: 1), "another writer puts nothing off")
+    #expect(try !isTimeToCheck(after: 999))
+    #expect(try isTimeToCheck(after: 1))
+    queue.checkEverySecond(false)
+    #expect(try !isTimeToCheck(after: 5000))
   }
 
   @Test func thread_isWokenToLook() throws {
     let queue = NoticeQueue()
-    queue.lookEverySecond(true)
+    queue.checkEverySecond(true)
     let batch = try #require(queue.next())
-    #expect(batch.isTimeToLook && !batch.hasVirtualChange)
+    #expect(batch.isTimeToCheck && !batch.hasVirtualChange)
   }
 }

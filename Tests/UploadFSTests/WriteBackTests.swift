@@ -333,9 +333,9 @@ import Testing
 
   @Test func fileThatIsNotWrittenFor10Looks_rests_untilItIs() {
     var idle = IdleWatch()
-    for _ in 0..<IdleWatch.looksUntilIdle - 1 { idle.look() }
+    for _ in 0..<IdleWatch.checksUntilIdle - 1 { idle.check() }
     let before = (idle.isIdle, idle.changed())
-    for _ in 0..<IdleWatch.looksUntilIdle { idle.look() }
+    for _ in 0..<IdleWatch.checksUntilIdle { idle.check() }
     let after = (idle.isIdle, idle.changed(), idle.isIdle)
     #expect(before == (false, false) && after == (true, true, false))
   }

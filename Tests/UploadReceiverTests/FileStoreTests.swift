@@ -27,25 +27,25 @@ import Testing
       beforeSync: beforeSync)
   }
 
-  private func session(_ id: String = "abc", size: UInt64? = nil) -> SessionFacts {
-    SessionFacts(
+  private func session(_ id: String = "abc", size: UInt64? = nil) -> SessionRecord {
+    SessionRecord(
       id: id, credential: credential.text, idempotencyKey: "key",
-      opening: OpeningFacts(
+      opening: SessionParameters(
         name: "a.bin", sizeBytes: size, chunkBytes: 4, nonce: [UInt8](repeating: 1, count: 32), modifiedNanoseconds: 0,
         mode: 0o644),
       requestedChunkBytes: 4, openedAt: 1)
   }
 
-  private func write(_ store: FileStore, _ facts: SessionFacts) throws {
+  private func write(_ store: FileStore, _ facts: SessionRecord) throws {
     for (index, start) in stride(from: 0, to: file.count, by: 4).enumerated() {
       let chunk = Array(file[start..<min(start + 4, file.count)])
       try store.write(
-        chunk, to: facts.sessionID, index: UInt32(index), offset: UInt64(index) * 4, facts: ChunkFacts(of: chunk))
+        chunk, to: facts.sessionID, index: UInt32(index), offset: UInt64(index) * 4, facts: ChunkChecksums(of: chunk))
     }
   }
 
   /// Makes the session and writes all its chunks.
-  private func fill(_ store: FileStore, _ facts: SessionFacts) throws {
+  private func fill(_ store: FileStore, _ facts: SessionRecord) throws {
     _ = try store.create(facts)
     try write(store, facts)
   }
@@ -54,7 +54,7 @@ import Testing
     _ name: String = "folder/a.bin", size: Int? = nil, ifExists: IfExists = .replace, id: String = "receipt"
   ) -> Publication {
     Publication(
-      receipt: ReceiptFacts(
+      receipt: PublicationReceipt(
         id: id, name: name, sizeBytes: UInt64(size ?? file.count), merkleRoot: [1], chainTip: [2], publishedAt: 5),
       credential: credential, modifiedNanoseconds: -1_500_000_000, mode: 0o640, ifExists: ifExists)
   }
@@ -93,18 +93,18 @@ import Testing
     let store = try makeStore()
     try fill(store, facts)
     let patched = Array("ABCD".utf8)
-    try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: ChunkFacts(of: patched))
-    #expect(try store.verify(facts.sessionID, takesBase: true)[0] == ChunkFacts(of: patched))
+    try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: ChunkChecksums(of: patched))
+    #expect(try store.verify(facts.sessionID, takesBase: true)[0] == ChunkChecksums(of: patched))
   }
 
   // MARK: Zeros
 
   private let mebibyte = 1 << 20
 
-  private func sparseSession(_ size: UInt64? = nil) -> SessionFacts {
-    SessionFacts(
+  private func sparseSession(_ size: UInt64? = nil) -> SessionRecord {
+    SessionRecord(
       id: "abc", credential: credential.text, idempotencyKey: "key",
-      opening: OpeningFacts(
+      opening: SessionParameters(
         name: "a.bin", sizeBytes: size, chunkBytes: mebibyte, nonce: [UInt8](repeating: 1, count: 32),
         modifiedNanoseconds: 0, mode: 0o644),
       requestedChunkBytes: mebibyte, openedAt: 1)
@@ -113,7 +113,8 @@ import Testing
   private func put(_ byte: UInt8, _ store: FileStore, at index: UInt32) throws {
     let chunk = [UInt8](repeating: byte, count: mebibyte)
     try store.write(
-      chunk, to: SessionID("abc"), index: index, offset: UInt64(index) * UInt64(mebibyte), facts: ChunkFacts(of: chunk))
+      chunk, to: SessionID("abc"), index: index, offset: UInt64(index) * UInt64(mebibyte),
+      facts: ChunkChecksums(of: chunk))
   }
 
   private func zero(_ store: FileStore, _ ranges: Range<UInt32>...) throws {
@@ -233,7 +234,7 @@ import Testing
         try store.verify(facts.sessionID, takesBase: true).count == max(0, length - headLength) / chunkLength,
         "torn at \(length)")
       // What is appended after the cut is read again.
-      try store.write([9], to: facts.sessionID, index: 9, offset: 36, facts: ChunkFacts(of: [9]))
+      try store.write([9], to: facts.sessionID, index: 9, offset: 36, facts: ChunkChecksums(of: [9]))
       #expect(try store.verify(facts.sessionID, takesBase: true)[9] != nil, "torn at \(length)")
     }
   }
@@ -470,7 +471,7 @@ import Testing
     let chunk = Array("89".utf8)
     for _ in 0..<2 where !meddling.provesItself {
       #expect(throws: StoreFailure.self) {
-        try store.write(chunk, to: facts.sessionID, index: 2, offset: 8, facts: ChunkFacts(of: chunk))
+        try store.write(chunk, to: facts.sessionID, index: 2, offset: 8, facts: ChunkChecksums(of: chunk))
       }
       #expect(throws: StoreFailure.self) { try store.secure(facts.sessionID) }
     }
@@ -661,7 +662,7 @@ import Testing
     let store = try makeStore()
     try fill(store, facts)
     // Something beyond the end is cut off.
-    try store.write([7], to: facts.sessionID, index: 5, offset: 20, facts: ChunkFacts(of: [7]))
+    try store.write([7], to: facts.sessionID, index: 5, offset: 20, facts: ChunkChecksums(of: [7]))
     _ = try store.publish(facts.sessionID, publication())
     #expect(folder.contents("files/folder/a.bin") == file)
     let status = folder.status("files/folder/a.bin")
@@ -992,12 +993,12 @@ import Testing
     #expect(recorder.take() == [.data, .sessionJournal, .sessionFolder, .sessionsFolder])
     try store.syncWritten()
     #expect(recorder.take() == [])
-    try store.write([1], to: facts.sessionID, index: 9, offset: 36, facts: ChunkFacts(of: [1]))
+    try store.write([1], to: facts.sessionID, index: 9, offset: 36, facts: ChunkChecksums(of: [1]))
     try store.syncWritten()
     #expect(recorder.take() == [.data, .sessionJournal])
   }
 
-  @Test func manySessionsAtOnce_areSyncedByWhoeverWritesWhenTooManyWait() throws {
+  @Test func manySessionsAtOnce_areSyncedByTheWriterWhenTooManyWait() throws {
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
     for number in 0..<300 { _ = try store.create(session("s\(number)")) }
@@ -1371,11 +1372,11 @@ import Testing
     let roots = ["\(folder.path)/caf\u{e9}", "\(folder.path)/cafe\u{301}"]
     let store = try FileStore(
       root: folder.path, publishing: [credential: roots[0], CredentialID("other"): roots[1]])
-    #expect(store.lookAtFolders().isEmpty)
+    #expect(store.checkFolders().isEmpty)
     for root in roots { try #require(rename(root, "\(root).away") == 0) }
-    #expect(store.lookAtFolders().count == 2 && store.foldersAway == 2)
+    #expect(store.checkFolders().count == 2 && store.foldersAway == 2)
     try #require(rename("\(roots[0]).away", roots[0]) == 0)
-    #expect(store.lookAtFolders().count == 1 && store.foldersAway == 1)
+    #expect(store.checkFolders().count == 1 && store.foldersAway == 1)
   }
 
   @Test("Regression: a root that was given in another spelling while the receiver ran was taken for the one of before")

@@ -70,7 +70,7 @@ import Testing
   ) -> Publication {
     let claim = capture.claim(isWholeFile: isWholeFile)
     return Publication(
-      receipt: ReceiptFacts(
+      receipt: PublicationReceipt(
         id: receipt, name: name, sizeBytes: claim.sizeBytes, merkleRoot: claim.merkleRoot, chainTip: [2],
         publishedAt: 5, fileID: capture.fileID),
       credential: credential ?? self.credential, modifiedNanoseconds: 1_700_000_000_123_456_789, mode: mode,
@@ -114,9 +114,9 @@ import Testing
       ])
       return try #require(results.first).get()
     }
-    let facts = SessionFacts(
+    let facts = SessionRecord(
       id: "session-\(publication.receipt.id)", credential: publication.credential.text, idempotencyKey: "key",
-      opening: OpeningFacts(
+      opening: SessionParameters(
         name: "hint", sizeBytes: nil, chunkBytes: Self.chunkBytes, nonce: [UInt8](repeating: 1, count: 32),
         modifiedNanoseconds: 0, mode: 0o644, fileID: capture.fileID ?? ""),
       requestedChunkBytes: Self.chunkBytes, openedAt: 1)
@@ -124,7 +124,7 @@ import Testing
     for (index, start) in stride(from: 0, to: capture.bytes.count, by: Self.chunkBytes).enumerated() {
       let chunk = Array(capture.bytes[start..<min(start + Self.chunkBytes, capture.bytes.count)])
       try store.write(
-        chunk, to: facts.sessionID, index: UInt32(index), offset: UInt64(start), facts: ChunkFacts(of: chunk))
+        chunk, to: facts.sessionID, index: UInt32(index), offset: UInt64(start), facts: ChunkChecksums(of: chunk))
     }
     return try store.publish(facts.sessionID, publication)
   }
@@ -141,10 +141,10 @@ import Testing
 
   // MARK: What was published before
 
-  private func asked(_ capture: Capture, _ name: String, by credential: CredentialID) -> SessionFacts {
-    SessionFacts(
+  private func asked(_ capture: Capture, _ name: String, by credential: CredentialID) -> SessionRecord {
+    SessionRecord(
       id: "asks", credential: credential.text, idempotencyKey: "key",
-      opening: OpeningFacts(
+      opening: SessionParameters(
         name: name, sizeBytes: nil, chunkBytes: Self.chunkBytes, nonce: [UInt8](repeating: 1, count: 32),
         modifiedNanoseconds: 0, mode: 0o644, fileID: capture.fileID ?? ""),
       requestedChunkBytes: Self.chunkBytes, openedAt: 1)
@@ -187,16 +187,16 @@ import Testing
 
   private func based(
     _ capture: Capture, _ name: String, sizeBytes: UInt64?, id: String = "based"
-  ) -> SessionFacts {
-    SessionFacts(
+  ) -> SessionRecord {
+    SessionRecord(
       id: id, credential: credential.text, idempotencyKey: id,
-      opening: OpeningFacts(
+      opening: SessionParameters(
         name: name, sizeBytes: sizeBytes, chunkBytes: Self.chunkBytes, nonce: [UInt8](repeating: 1, count: 32),
         modifiedNanoseconds: 0, mode: 0o644, fileID: capture.fileID ?? "", takesBase: true),
       requestedChunkBytes: Self.chunkBytes, openedAt: 1)
   }
 
-  private func data(of facts: SessionFacts) throws -> [UInt8] {
+  private func data(of facts: SessionRecord) throws -> [UInt8] {
     try FileDescriptor.open("\(folder.path)/.uploads/sessions/\(facts.id)/data", O_RDONLY).readAll(limit: 1000)
   }
 
@@ -210,7 +210,7 @@ import Testing
     _ = try store.create(facts)
     let held = try store.verify(facts.sessionID, takesBase: true)
     #expect(held.keys.sorted() == [0, 1], "whole chunks alone")
-    #expect(held[1] == ChunkFacts(of: Array("4567".utf8)))
+    #expect(held[1] == ChunkChecksums(of: Array("4567".utf8)))
     #expect(try data(of: facts) == Array("0123456789".utf8))
     // It is on record, as what was sent is: after a crash it is what is there that counts.
     #expect(try store.verify(facts.sessionID, takesBase: true) == held)
@@ -267,7 +267,7 @@ import Testing
     try publish(capture, as: "a.mov", by: store, isWholeFile: false)
     try requireMark("a.mov")
     let path = "\(folder.path)/files/a.mov"
-    let others: [(id: String, facts: SessionFacts, change: () -> Void)] = [
+    let others: [(id: String, facts: SessionRecord, change: () -> Void)] = [
       ("other", based(Capture("two", ""), "a.mov", sizeBytes: 10, id: "other"), {}),
       ("elsewhere", based(capture, "b.mov", sizeBytes: 10, id: "elsewhere"), {}),
       ("changed", based(capture, "a.mov", sizeBytes: 10, id: "changed"), { truncate(path, 9) }),

@@ -29,9 +29,9 @@ import Testing
     func open() { gate.signal() }
 
     func freeBytes() throws(StoreFailure) -> UInt64 { 0 }
-    func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation { .none }
+    func create(_ facts: SessionRecord) throws(StoreFailure) -> SpaceReservation { .none }
     func write(
-      _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
+      _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkChecksums
     ) throws(StoreFailure) {}
     func writeZeros(to session: SessionID, _ chunks: IndexRanges, chunkBytes: UInt64) throws(StoreFailure) {}
     func syncWritten() throws(StoreFailure) {}
@@ -56,7 +56,7 @@ import Testing
         body: [UInt8](repeating: 0, count: bytes),
         record: WholeFileRecord(credential: "c", idempotencyKey: "k", fingerprint: []),
         publication: Publication(
-          receipt: ReceiptFacts(
+          receipt: PublicationReceipt(
             id: "r", name: "\(number)", sizeBytes: 1, merkleRoot: [], chainTip: [], publishedAt: 0),
           credential: CredentialID("c"), modifiedNanoseconds: 0, mode: 0, ifExists: .replace)))
   }

@@ -209,7 +209,7 @@ import Testing
     }
   }
 
-  @Test func clientThatIsGone_isAnsweredToNobodyAndHoldsNothing() async throws {
+  @Test func clientThatIsGone_isNotAnsweredAndHoldsNothing() async throws {
     try await serve(
       #"""
       def gauge(name):

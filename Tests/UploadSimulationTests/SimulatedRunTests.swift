@@ -57,7 +57,8 @@ import Testing
       key: key, index: index, sizeBytes: UInt64(plain.count), chunkSHA256: sha256(plain), sessionID: id,
       nonce: Self.nonce)
     let chunk = ChunkHeaders(
-      sha256: sha256(plain), crc32c: ChunkFacts(of: plain).crc32c, sizeBytes: UInt64(plain.count), encoding: .identity,
+      sha256: sha256(plain), crc32c: ChunkChecksums(of: plain).crc32c, sizeBytes: UInt64(plain.count),
+      encoding: .identity,
       tag: tag, contentSHA256: nil)
     let head = BundleMemberHead(target: ProtocolPath.chunk(id: id, index: index).text, fields: chunk.fields)
     return head.encode(contentLength: plain.count) + plain

@@ -116,7 +116,7 @@ struct ChunkProtocolAnswer {
   private func failureByStatus(_ step: DestinationStep) -> StepFailure {
     if (400..<500).contains(status), !isOfReceiver(step),
       let unmarked = StepFailure.unmarked(
-        response, "The receiver at \(endpoint.text) answered \(status)\(ServerWords(response).quoted)")
+        response, "The receiver at \(endpoint.text) answered \(status)\(ServerErrorText(response).quoted)")
     {
       return unmarked
     }

@@ -9,7 +9,7 @@ struct FormAnswer {
   let status: Int
   private let response: HTTPResponse
   private let json: JSONValue?
-  private let words: ServerWords
+  private let words: ServerErrorText
 
   private static let jsonBytesMax = 64 << 10
 
@@ -17,7 +17,7 @@ struct FormAnswer {
     self.response = response
     status = response.status
     json = response.body.count <= Self.jsonBytesMax ? JSONReader.value(of: response.body) : nil
-    words = ServerWords(response, json: json)
+    words = ServerErrorText(response, json: json)
   }
 
   /// The JSON as it is kept: what the server said, without the blanks between, and without members of these names.

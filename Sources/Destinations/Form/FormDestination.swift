@@ -10,7 +10,7 @@ public struct FormOptions: Hashable, Sendable {
   /// Further fields, in this order.
   public var fields: [FormField] = []
   /// What follows when it is not known how a request ended.
-  public var unclear = UnclearEnd.retry
+  public var unclear = AmbiguousOutcomePolicy.retry
   /// The largest file that the server takes; nil when that is not known.
   public var fileBytesMax: UInt64?
   /// What the answer of a success holds; nil where its status and its JSON tell.
@@ -59,7 +59,7 @@ public struct FormDestination: Destination {
       wholeFileBytesMax: options.bufferBytes, fileBytesMax: options.fileBytesMax)
     abilities.streamsWholeFiles = true
     abilities.repeatsLeaveCopies = .everything
-    if options.unclear == .hold { abilities.publishesOnce = .everything }
+    if options.unclear == .hold { abilities.atMostOnceScope = .everything }
     self.abilities = abilities
   }
 

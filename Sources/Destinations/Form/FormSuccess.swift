@@ -72,8 +72,9 @@ struct FormSuccess {
   /// file's length is the form's.
   private func unclearPage(_ more: String) -> StepFailure {
     switch options.unclear {
-    case .retry where ServerWords(response).limitOfPHP.isNamed:
-      unexpected("The server at \(address) answered \(response.status)\(ServerWords(response).quoted), a limit of PHP")
+    case .retry where ServerErrorText(response).limitOfPHP.isNamed:
+      unexpected(
+        "The server at \(address) answered \(response.status)\(ServerErrorText(response).quoted), a limit of PHP")
     case .retry: page("\(more). It is tried again after long pauses, and at once by “uploadfs-mount retry”.")
     case .hold: unclear("\(StepFailure.whatAnswered(response, at: address)). \(more)")
     }

@@ -174,7 +174,7 @@ extension ResumableDestination {
   private func send(_ sending: ChunkSending, _ responses: [HTTPResponse]) -> NextRequest {
     guard let session = ResumableSession(sending.session.id) else { return .ended(gone()) }
     // A length that was declared cannot be changed, and the file has another one by now.
-    if let lengthBytes = session.lengthBytes, lengthBytes != sending.place.rowBytes { return .ended(gone()) }
+    if let lengthBytes = session.lengthBytes, lengthBytes != sending.position.sequenceBytes { return .ended(gone()) }
     if memory.completion(of: session.upload) == .refused { return .ended(gone()) }
     let body = UploadBody(sending.body, sha256: sending.digest.sha256, sentBytes: sending.sentBytes)
     let base = UInt64(sending.index) * UInt64(session.chunkBytes)
@@ -186,7 +186,7 @@ extension ResumableDestination {
     let appending = UploadAppending(
       upload: session.upload, body: body, base: base, asksFirst: asksFirst, memory: memory.uploads, server: server)
     let reply: (HTTPResponse) -> UploadAppending.Reply = {
-      self.reply($0, to: body.count, of: sending.place.rowBytes, end: base + UInt64(body.count))
+      self.reply($0, to: body.count, of: sending.position.sequenceBytes, end: base + UInt64(body.count))
     }
     if let last = responses.indices.last, case .lost = appending.next(from: nil, responses[..<last], reply: reply) {
       return .ended(gone())

@@ -66,12 +66,12 @@ public struct ResumableDestination: Destination {
       fileBytesMax: min(options.fileBytesMax, limits.sizeBytesMax ?? .max))
     abilities.needsChunks = true
     abilities.bindsNameAtOpening = true
-    abilities.rows = .one
+    abilities.appendSequences = .one
     abilities.chunkBytesMin = max(
       TusLimits.partialBytesMin, Int(clamping: limits.requestBytesMin ?? 0))
     abilities.repeatsLeaveCopies = .wholeFiles
     // After a crash the address of a small file's upload is unknown; a session's can be asked whether it is complete.
-    if options.unclear == .hold { abilities.publishesOnce = .wholeFiles }
+    if options.unclear == .hold { abilities.atMostOnceScope = .wholeFiles }
     return abilities
   }
 

@@ -34,13 +34,13 @@ extension S3Destination {
   ) {
     let right = right(stated)
     guard right.ifExists != .replace else { return }
-    let mayTry = mayTry && looksFirst
+    let mayTry = mayTry && probesFirst
     names.begin(kind, nonce, name: publishedName(for: path), hasEarlier: !right.replaces.isEmpty, mayTry: mayTry)
   }
 
   private func beginning(of kind: S3NameMemory.Kind, _ nonce: [UInt8]) -> S3NameMemory.Beginning {
     var beginning = names.beginning(of: kind, nonce)
-    if !looksFirst { beginning.looks = false }
+    if !probesFirst { beginning.probes = false }
     return beginning
   }
 
@@ -53,29 +53,29 @@ extension S3Destination {
   }
 
   /// What came of a file in one request, and what comes next.
-  func course(of sending: WholeFileSending, _ responses: some Sequence<HTTPResponse>) -> S3Course {
+  func machine(of sending: WholeFileSending, _ responses: some Sequence<HTTPResponse>) -> S3PublicationMachine {
     let right = right(sending.right)
     let beginning = beginning(of: .object, sending.nonce)
     let claim = S3Claim(
       nonce: sending.nonce, sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0), replaces: right.replaces,
       content: (sending.fileID, Hex.encode(sending.proof.merkleRoot)))
-    var course = S3Course(
+    var machine = S3PublicationMachine(
       .object, claim, right.ifExists, search(for: sending.path, right, beginning), in: address.bucket, beginning,
       mayDropChecksum: isTrial(sending.nonce))
-    for response in responses { course.take(response) }
-    return course
+    for response in responses { machine.take(response) }
+    return machine
   }
 
   /// What came of the end of an upload, and what comes next. Its key was found when it was begun.
-  func course(of commit: SessionCommit, _ responses: some Sequence<HTTPResponse>) -> S3Course {
+  func machine(of commit: SessionCommit, _ responses: some Sequence<HTTPResponse>) -> S3PublicationMachine {
     let right = right(commit.right)
     let key = S3Upload(sessionID: commit.session.id)?.key ?? publishedName(for: commit.path)
     let claim = S3Claim(nonce: commit.session.nonce, sizeBytes: commit.sizeBytes, replaces: right.replaces)
-    var course = S3Course(
+    var machine = S3PublicationMachine(
       .completion, claim, right.ifExists, NameSearch(prefix: "", name: key, publishedAs: nil, first: 2),
       in: address.bucket, beginning(of: .completion, commit.session.nonce))
-    for response in responses { course.take(response) }
-    return course
+    for response in responses { machine.take(response) }
+    return machine
   }
 
   /// Under which key an upload is begun.
@@ -109,15 +109,15 @@ extension S3Destination {
   }
 
   /// A publication is over: its answers have said something of the server, and a number may be given.
-  func learn(_ kind: S3NameMemory.Kind, _ nonce: [UInt8], _ path: RelativePath, from course: S3Course) {
-    if let word = course.learned, names.learn(kind, word), let text = word.text(kind, at: address.text) {
+  func learn(_ kind: S3NameMemory.Kind, _ nonce: [UInt8], _ path: RelativePath, from machine: S3PublicationMachine) {
+    if let word = machine.learned, names.learn(kind, word), let text = word.text(kind, at: address.text) {
       whenConditionsFail(text)
     }
     names.ended(nonce)
-    guard let number = course.search.number, kind == .object else { return }
-    switch course.turn {
+    guard let number = machine.search.number, kind == .object else { return }
+    switch machine.turn {
     case .end(.published), .end(.found): names.used(number, of: publishedName(for: path))
-    case .look, .send, .end: break
+    case .probe, .send, .end: break
     }
   }
 
@@ -135,7 +135,7 @@ extension S3Destination {
 
 extension S3Answer {
   /// It completed an upload and does not name the object: Ceph 16 answers so the first time.
-  var isNamelessPublication: Bool {
+  var isPublicationWithoutETag: Bool {
     isSuccess && root?.name.hasPrefix("CompleteMultipartUpload") == true
       && Self.entityTag(root?.child("ETag")?.text) == nil
   }

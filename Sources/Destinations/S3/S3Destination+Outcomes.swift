@@ -20,11 +20,11 @@ extension S3Destination {
     case .openSession(let opening): return opened(opening, responses)
     case .querySession, .secureSession: return held(responses)
     case .chunk(let sending): return sent(sending, responses)
-    case .commit(let commit): return committed(commit, course(of: commit, responses))
+    case .commit(let commit): return committed(commit, machine(of: commit, responses))
     case .abort(let session):
       publishedParts.ended(session)
       return answer.isSuccess || answer.status == 404 && answer.code != nil ? .ended : refused(answer)
-    case .wholeFile(let sending): return published(sending, course(of: sending, responses))
+    case .wholeFile(let sending): return published(sending, machine(of: sending, responses))
     case .bundle, .run, .zeros:
       return unexpected("was sent several files or chunks in one request, which it never offered to take")
     }
@@ -40,10 +40,10 @@ extension S3Destination {
   public func outcome(
     of step: DestinationStep, lost error: TransportError, after responses: [HTTPResponse]
   ) -> StepOutcome {
-    let course: S3Course
+    let machine: S3PublicationMachine
     switch step {
-    case .commit(let commit): course = self.course(of: commit, responses)
-    case .wholeFile(let sending): course = self.course(of: sending, responses)
+    case .commit(let commit): machine = self.machine(of: commit, responses)
+    case .wholeFile(let sending): machine = self.machine(of: sending, responses)
     case .chunk(let sending):
       // Its copy was answered, and its bytes were lost.
       if sending.copied != nil, let first = responses.first {
@@ -53,7 +53,7 @@ extension S3Destination {
     case .prewarm, .openSession, .querySession, .secureSession, .run, .zeros, .abort, .bundle:
       return outcome(of: step, lost: error)
     }
-    return switch course.done {
+    return switch machine.done {
     case .nothing: outcome(of: step, lost: error)
     case .mayHavePublished: .refused(StepFailure(.transport(.connectionLost), error.message))
     case .published: outcome(of: step, responses: responses)
@@ -140,58 +140,58 @@ extension S3Destination {
     return .held(digests: digests, tokens: tokens)
   }
 
-  private func committed(_ commit: SessionCommit, _ course: S3Course) -> StepOutcome {
-    learn(.completion, commit.session.nonce, commit.path, from: course)
+  private func committed(_ commit: SessionCommit, _ machine: S3PublicationMachine) -> StepOutcome {
+    learn(.completion, commit.session.nonce, commit.path, from: machine)
     let receipt = { (id: String, answer: S3Answer) in
       Receipt(
         id: id, name: publishedName(for: commit.path), sizeBytes: commit.sizeBytes,
         merkleRoot: Hex.encode(commit.merkleRoot), chainTip: Hex.encode(commit.chainTip),
         publishedAtMilliseconds: publicationTime(answer.response),
-        publishedAs: otherName(course.search.key, for: commit.path))
+        publishedAs: otherName(machine.search.key, for: commit.path))
     }
-    guard let end = course.end else { return unexpected("has no end of its answers") }
+    guard let end = machine.end else { return unexpected("has no end of its answers") }
     switch end {
     case .found(let object):
       if let tag = object.entityTag {
-        publishedParts.published(commit, as: .init(name: course.search.key, entityTag: tag))
+        publishedParts.published(commit, as: .init(name: machine.search.key, entityTag: tag))
       }
       return .published(receipt(object.publicationID ?? "", object))
     case .published(let answer):
       guard answer.root?.name.hasPrefix("CompleteMultipartUpload") == true,
         let tag = S3Answer.entityTag(answer.root?.child("ETag")?.text)
       else { return unexpected("completed an upload, but its answer is not understood") }
-      publishedParts.published(commit, as: .init(name: course.search.key, entityTag: tag))
+      publishedParts.published(commit, as: .init(name: machine.search.key, entityTag: tag))
       return .published(receipt(S3Answer.publicationID(answer.response, tag), answer))
-    case .nameless: return unexpected("completed an upload, but its answer is not understood")
-    case .taken: return taken(course.search.key, isBound: true, right(commit.right).ifExists)
+    case .withoutETag: return unexpected("completed an upload, but its answer is not understood")
+    case .taken: return taken(machine.search.key, isBound: true, right(commit.right).ifExists)
     case .refused(let answer):
       let failure = refusal(of: commit.session, answer) ?? refusalOfCopies(in: commit.session, answer)
       return failure.map { .refused($0) } ?? refused(answer)
-    case .restless: return changing(course.search.key)
+    case .restless: return changing(machine.search.key)
     }
   }
 
-  private func published(_ sending: WholeFileSending, _ course: S3Course) -> StepOutcome {
-    learn(.object, sending.nonce, sending.path, from: course)
+  private func published(_ sending: WholeFileSending, _ machine: S3PublicationMachine) -> StepOutcome {
+    learn(.object, sending.nonce, sending.path, from: machine)
     let proof = sending.proof
     let receipt = { (id: String, answer: S3Answer) in
       Receipt(
         id: id, name: publishedName(for: sending.path), sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0),
         merkleRoot: Hex.encode(proof.merkleRoot), chainTip: Hex.encode(proof.chainTip),
         publishedAtMilliseconds: publicationTime(answer.response),
-        publishedAs: otherName(course.search.key, for: sending.path))
+        publishedAs: otherName(machine.search.key, for: sending.path))
     }
-    guard let end = course.end else { return unexpected("has no end of its answers") }
+    guard let end = machine.end else { return unexpected("has no end of its answers") }
     switch end {
     case .found(let object): return .published(receipt(object.publicationID ?? "", object))
     case .published(let answer):
       learn(from: sending, answer)
       guard let id = answer.publicationID else { return unexpected("took a file, but did not name it by an ETag") }
       return .published(receipt(id, answer))
-    case .nameless: return unexpected("took a file, but did not name it by an ETag")
-    case .taken: return taken(course.search.key, isBound: false, right(sending.right).ifExists)
+    case .withoutETag: return unexpected("took a file, but did not name it by an ETag")
+    case .taken: return taken(machine.search.key, isBound: false, right(sending.right).ifExists)
     case .refused(let answer): return refused(answer)
-    case .restless: return changing(course.search.key)
+    case .restless: return changing(machine.search.key)
     }
   }
 

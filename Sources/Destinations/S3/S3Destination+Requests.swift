@@ -27,14 +27,14 @@ extension S3Destination {
     case .querySession(let session), .secureSession(let session):
       return responses.last.flatMap { S3PartList($0)?.next }.map { listRequest(session, after: $0) }
     case .commit(let commit):
-      switch course(of: commit, responses).turn {
-      case .look(let key): return request(.head, key: key)
+      switch machine(of: commit, responses).turn {
+      case .probe(let key): return request(.head, key: key)
       case .send(_, let condition, _): return completionRequest(commit, condition)
       case .end: return nil
       }
     case .wholeFile(let sending):
-      switch course(of: sending, responses).turn {
-      case .look(let key): return request(.head, key: key)
+      switch machine(of: sending, responses).turn {
+      case .probe(let key): return request(.head, key: key)
       case .send(let key, let condition, let withChecksum):
         let checksum = withChecksum ? checksum(for: .object, nonce: sending.nonce) : .none
         return wholeFileRequest(sending, of: key, checksum, condition)

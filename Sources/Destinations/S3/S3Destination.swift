@@ -79,7 +79,7 @@ public struct S3Destination: Destination {
   let names: S3NameMemory
   let publishedParts = S3PublishedParts()
   /// Probes whose a key is before it publishes one that must not be another one's.
-  private(set) var looksFirst = true
+  private(set) var probesFirst = true
 
   /// A destination whose credentials and time are asked for at each request; both must be quick. `whenExpired` is told, from
   /// any thread, whenever the server says that the credentials have ended; `whenConditionsFail` likewise, in words for people,
@@ -141,9 +141,9 @@ public struct S3Destination: Destination {
 
   /// Without the probe before.
   public var underConditionsAlone: (any Destination)? {
-    guard looksFirst, options.ifExists != .replace else { return nil }
+    guard probesFirst, options.ifExists != .replace else { return nil }
     var destination = self
-    destination.looksFirst = false
+    destination.probesFirst = false
     destination.options.ifExists = .refuse
     return destination
   }

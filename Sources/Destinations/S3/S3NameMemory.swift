@@ -27,7 +27,7 @@ final class S3NameMemory: Sendable {
   /// What a step begins with.
   struct Beginning: Hashable {
     /// The key is asked for before anything is sent.
-    var looks = true
+    var probes = true
     var sendsConditions = true
     /// An object that was put is put once more, to see whether the server keeps the condition.
     var isTrial = false
@@ -66,7 +66,7 @@ final class S3NameMemory: Sendable {
     state.withLock { state in
       let word = state.words[kind] ?? .unknown
       var beginning = Beginning()
-      beginning.looks = word != .kept || hasEarlier
+      beginning.probes = word != .kept || hasEarlier
       beginning.sendsConditions = word != .refused
       beginning.number = state.numbers[Array(name.utf8)] ?? 2
       if kind == .object, word == .unknown, mayTry, state.trial == nil || state.trial == nonce {

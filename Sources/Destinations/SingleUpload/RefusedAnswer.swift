@@ -9,7 +9,7 @@ struct RefusedAnswer {
   let isOfServer: Bool
 
   /// What it said, without an end.
-  var said: String { "\(server) answered \(response.status)\(ServerWords(response).quoted)" }
+  var said: String { "\(server) answered \(response.status)\(ServerErrorText(response).quoted)" }
   var retryAfter: Duration? { RetryAfter.duration(of: response) }
 
   /// What went wrong, for decisions and for people.

@@ -207,30 +207,31 @@ extension TusDestination {
     var chunks: Range<Int>
   }
 
-  /// The partial uploads in the file's order, and the chunks of those that end elsewhere than their row does by now.
+  /// The partial uploads in the file's order, and the chunks of those that end elsewhere than their sequence does by now.
   private func parts(of commit: SessionCommit) -> (parts: [Part], outdated: [Int]) {
     var parts: [Part] = []
     var outdated: [Int] = []
     let chunkBytes = chunkBytes(of: commit)
     var index = 0
     while index < commit.chunks.count {
-      let row = ChunkRows.growing.row(of: index).clamped(to: 0..<commit.chunks.count)
-      let start = UInt64(row.lowerBound) &* chunkBytes
-      let end = row.upperBound == commit.chunks.count ? commit.sizeBytes : UInt64(row.upperBound) &* chunkBytes
-      let token = commit.chunks[row.lowerBound].token
+      let sequence = AppendSequences.growing.sequence(of: index).clamped(to: 0..<commit.chunks.count)
+      let start = UInt64(sequence.lowerBound) &* chunkBytes
+      let end =
+        sequence.upperBound == commit.chunks.count ? commit.sizeBytes : UInt64(sequence.upperBound) &* chunkBytes
+      let token = commit.chunks[sequence.lowerBound].token
       if let partial = TusPartial(token: token), start <= end, partial.lengthBytes == end - start,
-        commit.chunks[row].allSatisfy({ $0.token == token })
+        commit.chunks[sequence].allSatisfy({ $0.token == token })
       {
-        parts.append(Part(upload: partial.upload, chunks: row))
+        parts.append(Part(upload: partial.upload, chunks: sequence))
       } else {
-        outdated += Array(row)
+        outdated += Array(sequence)
       }
-      index = row.upperBound
+      index = sequence.upperBound
     }
     return (parts, outdated)
   }
 
-  /// The length of a session's chunks: of those before the last it follows from any row.
+  /// The length of a session's chunks: of those before the last it follows from any sequence.
   private func chunkBytes(of commit: SessionCommit) -> UInt64 {
     guard commit.chunks.count > 1, let first = TusPartial(token: commit.chunks[0].token) else {
       return commit.sizeBytes

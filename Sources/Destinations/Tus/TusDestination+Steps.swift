@@ -126,7 +126,7 @@ extension TusDestination {
       return ask(responses, aboutUpload: TusSession(session.id) != nil)
     }
     switch TusSession(session.id) {
-    case .rows where concatenates(features):
+    case .sequences where concatenates(features):
       // What the partial uploads hold was acknowledged; there may be hundreds, and the commit needs all of them.
       return .ended(.stillThere)
     case .one(let upload, let chunkBytes, _) where !concatenates(features):
@@ -144,7 +144,7 @@ extension TusDestination {
         tokens[whole] = "\(offset)"
       }
       return .ended(.held(digests: [:], expiresAtSeconds: expiry(response), tokens: tokens))
-    case .rows, .one, .partial, nil:
+    case .sequences, .one, .partial, nil:
       return .ended(gone())
     }
   }
@@ -154,7 +154,7 @@ extension TusDestination {
     switch TusSession(session.id) {
     case .one(let one, _, _): upload = one
     case .partial(let partial): upload = partial
-    case .rows:
+    case .sequences:
       // Its partial uploads are ended one by one.
       guard let joined = memory.joined(of: session.id), responses.isEmpty else {
         memory.forgetCommit(of: session.id)
@@ -177,7 +177,7 @@ extension TusDestination {
     switch TusSession(sending.session.id) {
     case .one(let upload, let chunkBytes, let lengthBytes) where !concatenates(features):
       // A length that was declared cannot be changed, and the file has another one by now.
-      if let lengthBytes, lengthBytes != sending.place.rowBytes { return .ended(gone()) }
+      if let lengthBytes, lengthBytes != sending.position.sequenceBytes { return .ended(gone()) }
       let base = UInt64(sending.index) * UInt64(chunkBytes)
       if lengthBytes == nil, base == 0, rest.contains(where: { $0.status == 400 }) {
         memory.refusesDeferredLength = true
@@ -187,19 +187,21 @@ extension TusDestination {
         .chunkStoredAs(
           token: endToken(sending.index, chunkBytes, body.count), expiresAtSeconds: $0.flatMap(expiry))
       }
-    case .rows where concatenates(features):
-      if let after = sending.place.after {
-        guard let partial = TusPartial(token: after) else { return .ended(rowLost()) }
+    case .sequences where concatenates(features):
+      if let after = sending.position.after {
+        guard let partial = TusPartial(token: after) else { return .ended(sequenceLost()) }
         return append(
-          body, to: partial.upload, at: sending.place.rowOffset, of: partial.lengthBytes, features, rest,
-          lost: rowLost()
+          body, to: partial.upload, at: sending.position.sequenceOffset, of: partial.lengthBytes, features, rest,
+          lost: sequenceLost()
         ) { _ in .chunkStoredAs(token: after) }
       }
       return create(
-        body, lengthBytes: sending.place.rowBytes, [HTTPHeader("upload-concat", "partial")], features, rest,
-        lost: rowLost()
-      ) { upload, _ in .chunkStoredAs(token: TusPartial(upload: upload, lengthBytes: sending.place.rowBytes).token) }
-    case .rows, .one, .partial, nil:
+        body, lengthBytes: sending.position.sequenceBytes, [HTTPHeader("upload-concat", "partial")], features, rest,
+        lost: sequenceLost()
+      ) { upload, _ in
+        .chunkStoredAs(token: TusPartial(upload: upload, lengthBytes: sending.position.sequenceBytes).token)
+      }
+    case .sequences, .one, .partial, nil:
       return .ended(gone())
     }
   }
@@ -327,8 +329,8 @@ extension TusDestination {
       }
       memory.uploads.forget(upload)
       return .ended(.published(receipt(upload, commit, response)))
-    case .rows where concatenates(features): return join(commit, features, rest)
-    case .rows, .one, .partial, nil: return .ended(gone())
+    case .sequences where concatenates(features): return join(commit, features, rest)
+    case .sequences, .one, .partial, nil: return .ended(gone())
     }
   }
 
@@ -397,10 +399,10 @@ extension TusDestination {
       ))
   }
 
-  private func rowLost() -> StepOutcome {
+  private func sequenceLost() -> StepOutcome {
     .refused(
       StepFailure(
-        .rowLost,
+        .sequenceLost,
         "The tus server at \(address.text) no longer has a part of the upload, or nobody can vouch for it; that part begins anew."
       ))
   }

@@ -10,8 +10,8 @@ extension TusDestination {
     switch step {
     case .querySession(let session), .secureSession(let session), .abort(let session): return uploads(of: session)
     case .chunk(let sending):
-      let row = sending.place.after.flatMap { TusPartial(token: $0)?.upload }
-      return uploads(of: sending.session) + (row.map { [$0] } ?? [])
+      let sequence = sending.position.after.flatMap { TusPartial(token: $0)?.upload }
+      return uploads(of: sending.session) + (sequence.map { [$0] } ?? [])
     case .commit(let commit): return uploads(of: commit.session) + parts(of: commit.chunks)
     case .prewarm, .openSession, .wholeFile, .bundle, .run, .zeros: return []
     }
@@ -22,12 +22,12 @@ extension TusDestination {
     let own: [String] =
       switch TusSession(session.id) {
       case .one(let upload, _, _), .partial(let upload): [upload]
-      case .rows, nil: []
+      case .sequences, nil: []
       }
     return own + joined.flatMap { [$0.upload, $0.latch] }
   }
 
-  /// The chunks of a row have one token, and stand together.
+  /// The chunks of a sequence have one token, and stand together.
   private func parts(of chunks: [CommittedChunk]) -> [String] {
     var tokens: [String] = []
     for chunk in chunks where tokens.last != chunk.token { tokens.append(chunk.token) }

@@ -10,7 +10,7 @@ public struct TusOptions: Hashable, Sendable {
   /// Uploads at other hosts are refused: whatever puts the token on requests would put it on those, too.
   public var staysAtOrigin = false
   /// What follows when it is not known how a request ended that completes a file.
-  public var unclear = UnclearEnd.retry
+  public var unclear = AmbiguousOutcomePolicy.retry
   /// Requests in flight with bytes.
   public var parallelChunks = UploadConstants.maxParallelChunkUploads
   /// A file of at most this size goes in one upload of its own.
@@ -25,7 +25,7 @@ public struct TusOptions: Hashable, Sendable {
 /// A server that speaks tus 1.0.0 (spec G2, https://tus.io/protocols/resumable-upload).
 ///
 /// A server says what it can do when it is asked with OPTIONS, as each prewarming and each opening of a session does. Where it
-/// joins partial uploads, a session is nothing but these: each row of chunks is one, sent at the same time as the others and
+/// joins partial uploads, a session is nothing but these: each sequence of chunks is one, sent at the same time as the others and
 /// begun anew when its bytes change, and the commit joins them under the file's name. Elsewhere a session is one upload, which
 /// takes chunk after chunk and is there with the last one; begun while the file grows, once the commit has declared its length.
 public struct TusDestination: Destination {
@@ -100,14 +100,14 @@ public struct TusDestination: Destination {
     abilities.needsChunks = true
     abilities.bindsNameAtOpening = !concatenates
     abilities.commitListsChunks = concatenates
-    abilities.rows = concatenates ? .growing : .one
+    abilities.appendSequences = concatenates ? .growing : .one
     abilities.chunkBytesMin = TusLimits.partialBytesMin
     abilities.endsSessions = features.terminates
     // What a joined upload was joined into is not known either before the answer.
     abilities.repeatsLeaveCopies = concatenates ? .everything : .wholeFiles
     if options.unclear == .hold {
       // The address of a joined upload is not known after a crash; a single upload's is, and can be asked how far it is.
-      abilities.publishesOnce = concatenates ? .everything : .wholeFiles
+      abilities.atMostOnceScope = concatenates ? .everything : .wholeFiles
     }
     return abilities
   }

@@ -6,7 +6,7 @@ enum TusSession: Hashable {
   /// One upload; its place, the length of a chunk, and its own where that was declared when it was begun.
   case one(upload: String, chunkBytes: Int, lengthBytes: UInt64?)
   /// Partial uploads.
-  case rows
+  case sequences
   /// A partial upload of a session that was given up.
   case partial(upload: String)
 
@@ -22,7 +22,7 @@ enum TusSession: Hashable {
       let lengthBytes = numbers.dropFirst().first.map { UInt64($0) }
       if case .some(nil) = lengthBytes { return nil }
       self = .one(upload: parts[2], chunkBytes: chunkBytes, lengthBytes: lengthBytes ?? nil)
-    case "rows": self = .rows
+    case "rows": self = .sequences
     default:
       guard let partial = TusPartial(token: id) else { return nil }
       self = .partial(upload: partial.upload)
@@ -38,7 +38,7 @@ enum TusSession: Hashable {
 /// A partial upload, as the token of its chunks names it.
 struct TusPartial: Hashable {
   var upload: String
-  /// What it was created with; a row that ends elsewhere by now has to begin anew.
+  /// What it was created with; a sequence that ends elsewhere by now has to begin anew.
   var lengthBytes: UInt64
 
   init(upload: String, lengthBytes: UInt64) {

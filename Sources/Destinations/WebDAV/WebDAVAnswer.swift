@@ -50,7 +50,7 @@ struct WebDAVAnswer {
 
   /// What went wrong, for decisions and for people. `what` is what it did not do.
   func failure(at address: String, to what: String) -> StepFailure {
-    let said = "The WebDAV server at \(address) answered \(status)\(ServerWords(response).quoted) to \(what)"
+    let said = "The WebDAV server at \(address) answered \(status)\(ServerErrorText(response).quoted) to \(what)"
     let retryAfter = RetryAfter.duration(of: response)
     switch status {
     case 423:

@@ -20,20 +20,20 @@ extension WebDAVDestination {
   }
 
   /// What came of a file so far, and what comes next.
-  func course(of sending: WholeFileSending, _ responses: [HTTPResponse]) -> WebDAVCourse {
+  func machine(of sending: WholeFileSending, _ responses: [HTTPResponse]) -> WebDAVPublicationMachine {
     let right = right(sending.right)
     let beginning = memory.beginning(of: sending.nonce)
     let claim = WebDAVClaim(
       mark: Hex.encode(sending.nonce), sizeBytes: sending.sizeBytes, replaces: right.replaces,
       sent: { memory.sent($0)?.resource })
-    var course = WebDAVCourse(
+    var machine = WebDAVPublicationMachine(
       claim: claim, ifExists: right.ifExists,
       search: NameSearch(
         prefix: "", name: publishedName(for: sending.path), publishedAs: right.publishedAs, first: beginning.number),
       folders: folders(of: sending), temporaryName: temporaryName(of: sending),
       contentSHA256: contentSHA256(of: sending).map { Hex.encode($0) }, hasTLS: address.endpoint.isEncrypted, beginning)
-    for response in responses { course.take(response) }
-    return course
+    for response in responses { machine.take(response) }
+    return machine
   }
 
   /// The folders that a file lies in below the address's, the outermost first.

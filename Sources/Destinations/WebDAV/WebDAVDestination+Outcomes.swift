@@ -17,7 +17,7 @@ extension WebDAVDestination {
     case .wholeFile(let sending):
       defer { memory.end(sending.nonce) }
       if let last = responses.last, let outcome = refusedQuestion(sending, last) { return outcome }
-      return outcome(of: sending, course(of: sending, responses))
+      return outcome(of: sending, machine(of: sending, responses))
     case .querySession where first.status == 401, .querySession where first.status == 403:
       return .refused(failure(first, to: "say whether its folder is there"))
     case .querySession, .secureSession:
@@ -39,22 +39,22 @@ extension WebDAVDestination {
   ) -> StepOutcome {
     guard case .wholeFile(let sending) = step else { return .refused(StepFailure(error)) }
     defer { memory.end(sending.nonce) }
-    let course = course(of: sending, responses)
-    if case .published? = course.end { return outcome(of: sending, course) }
-    learn(from: sending, course)
-    if error.kind == .cancelled, course.leavesSomething {
+    let machine = machine(of: sending, responses)
+    if case .published? = machine.end { return outcome(of: sending, machine) }
+    learn(from: sending, machine)
+    if error.kind == .cancelled, machine.leavesSomething {
       memory.abandon(temporaryName(of: sending), of: sending.nonce)
     }
-    return .refused(StepFailure(error).leavingOpen(course))
+    return .refused(StepFailure(error).leavingOpen(machine))
   }
 
-  private func outcome(of sending: WholeFileSending, _ course: WebDAVCourse) -> StepOutcome {
-    learn(from: sending, course)
-    switch course.end {
-    case .published(let resource): return published(sending, course, resource)
+  private func outcome(of sending: WholeFileSending, _ machine: WebDAVPublicationMachine) -> StepOutcome {
+    learn(from: sending, machine)
+    switch machine.end {
+    case .published(let resource): return published(sending, machine, resource)
     case .refused(let answer, let what):
-      let failure = failure(answer.response, to: what).leavingOpen(course)
-      if failure.kind.endsUpload, course.leavesSomething {
+      let failure = failure(answer.response, to: what).leavingOpen(machine)
+      if failure.kind.endsUpload, machine.leavesSomething {
         memory.abandon(temporaryName(of: sending), of: sending.nonce)
       }
       return .refused(failure)
@@ -62,7 +62,7 @@ extension WebDAVDestination {
       return .refused(
         StepFailure(
           .addressRefused,
-          "The server at \(address.text) answered \(answer.status)\(ServerWords(answer.response).quoted): there is no folder of a WebDAV "
+          "The server at \(address.text) answered \(answer.status)\(ServerErrorText(answer.response).quoted): there is no folder of a WebDAV "
             + "server. Check --to, or make the folder.", retryAfter: RetryAfter.duration(of: answer.response)))
     case .damaged(let what):
       return .refused(
@@ -90,13 +90,13 @@ extension WebDAVDestination {
   }
 
   private func published(
-    _ sending: WholeFileSending, _ course: WebDAVCourse, _ resource: WebDAVResource
+    _ sending: WholeFileSending, _ machine: WebDAVPublicationMachine, _ resource: WebDAVResource
   ) -> StepOutcome {
     guard let proof = proof(of: sending) else {
       return unexpected("answered before it had the file")
     }
     let name = publishedName(for: sending.path)
-    let given = course.movedTo ?? name
+    let given = machine.movedTo ?? name
     return .published(
       Receipt(
         id: resource.version ?? Hex.encode(Array(sending.nonce.prefix(16))), name: name, sizeBytes: sending.sizeBytes,
@@ -107,26 +107,26 @@ extension WebDAVDestination {
   }
 
   /// What the requests have shown of the server, and what they leave there.
-  private func learn(from sending: WholeFileSending, _ course: WebDAVCourse) {
+  private func learn(from sending: WholeFileSending, _ machine: WebDAVPublicationMachine) {
     let folder = folders(of: sending).last ?? ""
-    if let isThere = course.folderIsThere { memory.learn(folder: folder, isThere: isThere) }
-    if course.keepsMarks == false { memory.keepsNoMarks() }
-    if course.keepsNoConditions, memory.keepsNoConditions() {
+    if let isThere = machine.folderIsThere { memory.learn(folder: folder, isThere: isThere) }
+    if machine.keepsMarks == false { memory.keepsNoMarks() }
+    if machine.keepsNoConditions, memory.keepsNoConditions() {
       whenConditionsFail(
         "The server at \(address.text) takes no condition on the ETag of what is replaced. It is asked first whose a file is; what "
           + "another program puts there between question and replacement is replaced.")
     }
-    if let resource = course.upload, let proof = proof(of: sending) {
+    if let resource = machine.upload, let proof = proof(of: sending) {
       memory.note(
         WebDAVMemory.Sent(
           resource: resource, merkleRoot: proof.merkleRoot, chainTip: proof.chainTip,
-          wanted: publishedName(for: sending.path), name: course.movedTo),
+          wanted: publishedName(for: sending.path), name: machine.movedTo),
         under: sending.nonce)
     }
-    guard case .published? = course.end else { return }
-    memory.takes(course.nameForm)
+    guard case .published? = machine.end else { return }
+    memory.takes(machine.nameForm)
     memory.discarded(memory.beginning(of: sending.nonce).leftovers)
-    if let number = course.search.number, course.movedTo == course.search.key {
+    if let number = machine.search.number, machine.movedTo == machine.search.key {
       memory.used(number, of: publishedName(for: sending.path))
     }
   }
@@ -150,8 +150,8 @@ extension WebDAVDestination {
 
 extension StepFailure {
   /// Where the file has got its name, or may have, what says that a request went in vain says nothing of that.
-  fileprivate func leavingOpen(_ course: WebDAVCourse) -> StepFailure {
-    guard course.isUploadGone else { return self }
+  fileprivate func leavingOpen(_ machine: WebDAVPublicationMachine) -> StepFailure {
+    guard machine.isUploadGone else { return self }
     switch kind {
     case .busy, .serverError, .conflict, .insufficientStorage, .unexpectedAnswer, .misdirected, .transport(.cancelled),
       .transport(.stopped), .transport(.timedOut), .transport(.stalled), .transport(.connectionLost):

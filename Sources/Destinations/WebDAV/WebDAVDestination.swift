@@ -83,16 +83,16 @@ public struct WebDAVDestination: Destination {
     of step: DestinationStep, after responses: [HTTPResponse], at endpoint: EndpointID
   ) -> HTTPRequest? {
     guard case .wholeFile(let sending) = step else { return nil }
-    let course = course(of: sending, responses)
-    switch course.turn {
+    let machine = machine(of: sending, responses)
+    switch machine.turn {
     case .askForFolder: return folderRequest
     case .makeFolder(let folder): return request(.mkcol, address.path(ofFolder: folder))
     case .send: return fileRequest(sending)
     case .mark:
       return request(
         .proppatch, address.path(of: temporaryName(of: sending)), xml: WebDAVMark.setting(Hex.encode(sending.nonce)))
-    case .lookAtUpload: return lookRequest(temporaryName(of: sending))
-    case .look(let name), .check(let name): return lookRequest(name)
+    case .probeUpload: return probeRequest(temporaryName(of: sending))
+    case .probe(let name), .check(let name): return probeRequest(name)
     case .move(let name, let condition, let form): return moveRequest(sending, to: name, condition, form)
     case .discard(let name): return request(.delete, address.path(of: name))
     case .end: return nil
@@ -134,7 +134,7 @@ public struct WebDAVDestination: Destination {
       .propfind, address.path(ofFolder: ""), headers: [HTTPHeader("Depth", "0")], xml: WebDAVMark.question)
   }
 
-  private func lookRequest(_ name: String) -> HTTPRequest {
+  private func probeRequest(_ name: String) -> HTTPRequest {
     request(.propfind, address.path(of: name), headers: [HTTPHeader("Depth", "0")], xml: WebDAVMark.question)
   }
 

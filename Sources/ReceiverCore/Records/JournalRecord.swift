@@ -4,9 +4,9 @@ import Integrity
 /// What the receiver's journals say. The first byte is the kind; chunks are binary because there are many, the rest is JSON.
 package enum JournalRecord: Sendable {
   /// The session exists.
-  case session(SessionFacts)
+  case session(SessionRecord)
   /// The chunk was written.
-  case chunk(index: UInt32, ChunkFacts)
+  case chunk(index: UInt32, ChunkChecksums)
   /// The data is complete, verified and on the disk, and the rename comes next.
   case committing(Committing)
   /// The rename is done.
@@ -27,10 +27,10 @@ package enum JournalRecord: Sendable {
 
   /// Names the file that is about to be renamed, so that it is recognised under its new name.
   package struct Committing: Hashable, Sendable, Codable, JSONWritable {
-    package var receipt: ReceiptFacts
+    package var receipt: PublicationReceipt
     package var inode: UInt64
 
-    package init(receipt: ReceiptFacts, inode: UInt64) {
+    package init(receipt: PublicationReceipt, inode: UInt64) {
       self.receipt = receipt
       self.inode = inode
     }
@@ -45,10 +45,10 @@ package enum JournalRecord: Sendable {
 
   package struct WholeFile: Hashable, Sendable, Codable, JSONWritable {
     package var record: WholeFileRecord
-    package var receipt: ReceiptFacts
+    package var receipt: PublicationReceipt
     package var inode: UInt64
 
-    package init(record: WholeFileRecord, receipt: ReceiptFacts, inode: UInt64) {
+    package init(record: WholeFileRecord, receipt: PublicationReceipt, inode: UInt64) {
       self.record = record
       self.receipt = receipt
       self.inode = inode
@@ -98,7 +98,7 @@ package enum JournalRecord: Sendable {
     let rest = Array(payload.dropFirst())
     switch kind {
     case 1:
-      guard let facts = try? WireJSON.decode(SessionFacts.self, from: rest) else { return nil }
+      guard let facts = try? WireJSON.decode(SessionRecord.self, from: rest) else { return nil }
       self = .session(facts)
     case 2:
       guard let record = JournalRecord.chunk(payload) else { return nil }
@@ -127,7 +127,7 @@ package enum JournalRecord: Sendable {
     }
   }
 
-  private static func encode(_ index: UInt32, _ chunk: ChunkFacts) -> [UInt8] {
+  private static func encode(_ index: UInt32, _ chunk: ChunkChecksums) -> [UInt8] {
     var bytes: [UInt8] = [2]
     bytes.reserveCapacity(chunkBytes)
     bytes += self.bytes(of: [index, chunk.sizeBytes, chunk.crc32c])
@@ -150,6 +150,6 @@ package enum JournalRecord: Sendable {
       JournalRecord.number(payload[start + position * 4..<start + position * 4 + 4])
     }
     guard let digest = Digest32(payload[(start + 12)...]) else { return nil }
-    return .chunk(index: number(0), ChunkFacts(sha256: digest, crc32c: number(2), sizeBytes: number(1)))
+    return .chunk(index: number(0), ChunkChecksums(sha256: digest, crc32c: number(2), sizeBytes: number(1)))
   }
 }

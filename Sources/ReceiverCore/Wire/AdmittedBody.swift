@@ -50,9 +50,9 @@ public struct AdmittedBody: Hashable, Sendable {
 
   /// The plain bytes of a body that is in memory as a whole, and their digests. A plain body that ended early has digests,
   /// too, and the core refuses it.
-  public func take(_ sent: [UInt8]) throws(Refusal) -> (plain: [UInt8], facts: ChunkFacts) {
+  public func take(_ sent: [UInt8]) throws(Refusal) -> (plain: [UInt8], facts: ChunkChecksums) {
     let plain = try plain(of: sent)
-    return (plain, ChunkFacts(of: plain))
+    return (plain, ChunkChecksums(of: plain))
   }
 
   /// The plain bytes alone.

@@ -43,7 +43,7 @@ public struct Answer: Hashable, Sendable {
     return answer
   }
 
-  static func receipt(_ receipt: ReceiptFacts, status: Int) -> Answer {
+  static func receipt(_ receipt: PublicationReceipt, status: Int) -> Answer {
     Answer(status: status, contentType: MediaType.json, body: WireJSON.encode(ReceiptBody(receipt)))
   }
 
@@ -136,7 +136,7 @@ extension Problem {
 }
 
 extension ReceiptBody {
-  init(_ receipt: ReceiptFacts) {
+  init(_ receipt: PublicationReceipt) {
     self.init(
       id: receipt.id, name: receipt.name, sizeBytes: receipt.sizeBytes, merkleRoot: Hex.encode(receipt.merkleRoot),
       chainTip: Hex.encode(receipt.chainTip), publishedAtMilliseconds: receipt.publishedAt,

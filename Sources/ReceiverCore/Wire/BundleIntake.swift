@@ -14,7 +14,7 @@ public struct BundleIntake: Sendable {
       /// As sent; ``BundleIntake/decode()`` has still to be called.
       case encoded([UInt8])
       /// The plain bytes and their digests.
-      case plain([UInt8], ChunkFacts)
+      case plain([UInt8], ChunkChecksums)
       /// What was sent does not decode.
       case refused(Refusal)
     }
@@ -25,11 +25,11 @@ public struct BundleIntake: Sendable {
     public internal(set) var body = Body.none
 
     /// The event that follows when the core lets the body in.
-    public func next(_ question: CoreQuestion, _ request: RequestID) -> CoreEvent {
+    public func next(_ coreRequest: CoreRequest, _ request: RequestID) -> CoreEvent {
       switch body {
-      case .plain(_, let facts): question.bodyArrived(request, facts)
-      case .refused(let refusal): question.bodyFailed(request, refusal)
-      case .none, .encoded: question.bodyFailed(request, .bodyBrokeOff)
+      case .plain(_, let facts): coreRequest.bodyArrived(request, facts)
+      case .refused(let refusal): coreRequest.bodyFailed(request, refusal)
+      case .none, .encoded: coreRequest.bodyFailed(request, .bodyBrokeOff)
       }
     }
   }
@@ -128,14 +128,14 @@ public struct BundleIntake: Sendable {
     guard case .encoded(let first) = members[other].body, case .encoded(let second) = members[index].body else {
       return
     }
-    let facts = ChunkFacts.ofBoth(first, second)
+    let facts = ChunkChecksums.ofBoth(first, second)
     members[other].body = .plain(first, facts.0)
     members[index].body = .plain(second, facts.1)
   }
 
   private mutating func hashAlone(_ index: Int) {
     guard case .encoded(let bytes) = members[index].body else { return }
-    members[index].body = .plain(bytes, ChunkFacts(of: bytes))
+    members[index].body = .plain(bytes, ChunkChecksums(of: bytes))
   }
 
   /// The request's body has ended.
@@ -200,7 +200,7 @@ extension BundleIntake {
 public enum MemberPlan: Sendable {
   /// It is answered already.
   case answer(Answer)
-  case ask(CoreQuestion)
+  case ask(CoreRequest)
 }
 
 extension MemberPlan {

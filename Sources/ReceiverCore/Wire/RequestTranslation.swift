@@ -17,14 +17,14 @@ public enum RequestPlan: Sendable {
   /// Its body is a run of chunks; ask the core whether the session takes it, give it to the intake as it arrives, ask the
   /// core what each member asks as soon as it is complete, and answer with ``Answer/bundle(_:)``.
   case readRun(RunIntake)
-  case ask(CoreQuestion)
+  case ask(CoreRequest)
 }
 
 /// What requests mean. Pure: the receiver and a simulation give it the same requests and get the same plans.
 ///
-/// The way of a request: ``plan(_:json:)``, with the JSON body where it is wanted; ``CoreQuestion/event(_:freshID:freeBytes:)``
-/// to the core; the core's reply to ``CoreQuestion/outcome(of:)``, which is the answer or wants a body; that body's
-/// ``CoreQuestion/bodyArrived(_:_:)`` or ``CoreQuestion/bodyFailed(_:_:)`` to the core, and its reply to the outcome again.
+/// The way of a request: ``plan(_:json:)``, with the JSON body where it is wanted; ``CoreRequest/event(_:freshID:freeBytes:)``
+/// to the core; the core's reply to ``CoreRequest/outcome(of:)``, which is the answer or wants a body; that body's
+/// ``CoreRequest/bodyArrived(_:_:)`` or ``CoreRequest/bodyFailed(_:_:)`` to the core, and its reply to the outcome again.
 public struct RequestTranslation: Sendable {
   private let credentials: CredentialTable
   private let isShared: Bool
@@ -134,7 +134,7 @@ public struct RequestTranslation: Sendable {
 
   private func wholeFile(
     _ request: WireRequest, _ credential: CredentialID, _ name: String
-  ) throws(Refusal) -> CoreQuestion {
+  ) throws(Refusal) -> CoreRequest {
     let announced = try announced(request)
     let headers = try read(request) { (value) throws(HeaderViolation) in try FileHeaders(reading: value) }
     return .wholeFile(credential, name: name, headers, announced)
@@ -244,7 +244,7 @@ public struct RequestTranslation: Sendable {
     return .ask(
       .openSession(
         credential, idempotencyKey: key.text,
-        OpeningFacts(
+        SessionParameters(
           name: asked.name, sizeBytes: asked.sizeBytes, chunkBytes: asked.chunkBytes, nonce: nonce,
           modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, fileID: asked.fileID,
           revision: asked.revision, contentType: asked.contentType,
@@ -264,7 +264,7 @@ public struct RequestTranslation: Sendable {
     return .ask(
       .commit(
         credential, id,
-        CommitFacts(
+        CommitParameters(
           name: asked.name, sizeBytes: asked.sizeBytes, chunkCount: asked.chunkCount, merkleRoot: root, chainTip: tip,
           modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, ifExists: asked.ifExists,
           ownership: try ownership(asked))))
@@ -299,7 +299,7 @@ public struct RequestTranslation: Sendable {
       throw Refusal(.badRequest(field: HeaderName.chunkSHA256), "must be 64 hexadecimal digits")
     }
     return AnnouncedBytes(
-      facts: ChunkFacts(sha256: sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
+      facts: ChunkChecksums(sha256: sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
       tag: headers.tag, contentLength: request.field("Content-Length").flatMap { UInt64($0) },
       encoding: headers.encoding,
       sentSHA256: headers.contentSHA256.flatMap { Digest32($0) })
@@ -339,7 +339,7 @@ extension RequestPlan {
   /// Whose request it is, where that is known.
   public var credential: CredentialID? {
     switch self {
-    case .ask(let question): question.credential
+    case .ask(let coreRequest): coreRequest.credential
     case .readBundle(let bundle): bundle.credential
     case .readRun(let run): run.credential
     case .counts(let credential): credential

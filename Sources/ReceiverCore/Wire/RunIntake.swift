@@ -13,12 +13,12 @@ public struct RunIntake: Sendable {
 
     /// The event that follows when the core lets the body in: what arrived, and decoded.
     public func next(
-      _ question: CoreQuestion, _ request: RequestID, _ arrived: Result<ChunkFacts, Refusal>?
+      _ coreRequest: CoreRequest, _ request: RequestID, _ arrived: Result<ChunkChecksums, Refusal>?
     ) -> CoreEvent {
       switch arrived {
-      case .success(let facts)?: question.bodyArrived(request, facts)
-      case .failure(let refusal)?: question.bodyFailed(request, refusal)
-      case nil: question.bodyFailed(request, .bodyBrokeOff)
+      case .success(let facts)?: coreRequest.bodyArrived(request, facts)
+      case .failure(let refusal)?: coreRequest.bodyFailed(request, refusal)
+      case nil: coreRequest.bodyFailed(request, .bodyBrokeOff)
       }
     }
   }

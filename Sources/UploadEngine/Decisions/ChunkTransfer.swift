@@ -155,12 +155,12 @@ final class ChunkTransfer: @unchecked Sendable {
   func heldHasChanged() { lackedCursor = min(lackedCursor, cursor) }
 
   /// The next chunk to read of those that go one after another; nil while one of them is on its way, or rests.
-  func nextPending(in row: Range<Int>) -> Int? {
-    if row.upperBound >= states.count, row.lowerBound == 0 {
+  func nextPending(in sequence: Range<Int>) -> Int? {
+    if sequence.upperBound >= states.count, sequence.lowerBound == 0 {
       let isBusy = readingCount + sendingCount + readIndices.count + restingIndices.count > 0
       return isBusy ? nil : nextPending()
     }
-    for index in row.clamped(to: 0..<states.count) {
+    for index in sequence.clamped(to: 0..<states.count) {
       switch states[index] {
       case .done: continue
       case .pending: return index

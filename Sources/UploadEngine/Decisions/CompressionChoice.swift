@@ -51,7 +51,7 @@ struct CompressionShares: Hashable, Sendable {
 /// The seconds of a core that each method takes for a plain byte, and a look at samples takes, as measured here and now: on a machine that
 /// has much else to do they are more.
 struct CompressionCosts: Hashable, Sendable {
-  private static let lookAssumed = 0.002
+  private static let probeAssumed = 0.002
   /// A single measurement counts for this part.
   private static let weight = 0.25
   /// A look that is left out brings what it is thought to take nearer to what is assumed, by this part.
@@ -59,7 +59,7 @@ struct CompressionCosts: Hashable, Sendable {
 
   private var secondsPerByte = CompressionMethod.allCases.map(\.secondsPerByteAssumed)
   /// The seconds of a look.
-  private(set) var look = Self.lookAssumed
+  private(set) var probe = Self.probeAssumed
 
   subscript(method: CompressionMethod) -> Double { secondsPerByte[method.rawValue] }
 
@@ -69,14 +69,14 @@ struct CompressionCosts: Hashable, Sendable {
     secondsPerByte[method.rawValue] = known + Self.weight * (seconds / Double(bytes) - known)
   }
 
-  mutating func measuredLook(seconds: Double) {
+  mutating func measuredProbe(seconds: Double) {
     guard seconds > 0 else { return }
-    look += Self.weight * (seconds - look)
+    probe += Self.weight * (seconds - probe)
   }
 
   /// It would have taken too long. Once it has been so for some time, a look is taken all the same: the machine may have had much else to
   /// do when it was measured.
-  mutating func leftOutALook() { look += Self.forgetting * (Self.lookAssumed - look) }
+  mutating func skippedProbe() { probe += Self.forgetting * (Self.probeAssumed - probe) }
 }
 
 extension ChunkCompression {
@@ -105,11 +105,11 @@ extension ChunkCompression {
   }
 
   /// A look at samples costs next to nothing against the time that the line takes for the bytes of which it decides.
-  func isWorthALook(at bytes: UInt64, costs: CompressionCosts) -> Bool {
+  func isWorthAProbe(at bytes: UInt64, costs: CompressionCosts) -> Bool {
     guard zstd else { return false }
     guard let lineBytesPerSecond, lineBytesPerSecond > 0 else { return true }
     let decided = Double(min(bytes, UInt64(UploadConstants.compressionSampleStride)))
-    return costs.look <= UploadConstants.compressionLookShare * decided / lineBytesPerSecond
+    return costs.probe <= UploadConstants.compressionProbeShare * decided / lineBytesPerSecond
   }
 
   private func allows(_ method: CompressionMethod) -> Bool {

@@ -71,7 +71,7 @@ extension UploadSchedule {
   }
 
   /// Only where the receiver says by which digests it holds chunks, and nothing is published without a commit.
-  var provesContents: Bool { destination.abilities.durableChunks && destination.abilities.rows == .none }
+  var provesContents: Bool { destination.abilities.durableChunks && destination.abilities.appendSequences == .none }
 
   /// The content that is wanted may be put together in the session that there is.
   func mayProve(_ file: FileUpload) -> Bool {
@@ -91,7 +91,7 @@ extension UploadSchedule {
   }
 
   /// What there is, here and at the server, is not the content that was closed. True when that was so, and the file is held.
-  mutating func endDisproven(_ id: FileID, at now: Moment) -> Bool {
+  mutating func endDisproven(_ id: FileID, at now: ClockReading) -> Bool {
     guard let file = files[id], let seal = file.wantedSeal, file.publishing == nil, let transfer = file.transfer else {
       return false
     }
@@ -107,7 +107,7 @@ extension UploadSchedule {
   }
 
   /// It cannot be proven any more.
-  mutating func endProof(_ id: FileID, at now: Moment) {
+  mutating func endProof(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     file.progress.seal = nil
     leaveTransfer(&file)

@@ -88,7 +88,7 @@ extension UploadSchedule {
   /// A copy of the spool without attributes and times has a delivered capture of which it says nothing: what was left of it, with zeros in the
   /// place of the parts that were given up, or what took its place; or the whole of it, whose disk was not known to have it. Until that is
   /// known, and where it is not whole, nothing of it is sent, and the catalog goes on saying what was delivered.
-  mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
+  mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: ClockReading) {
     guard file.snapshot.sizeBytes > 0 else {
       // Nothing can be missing.
       file.becomeDelivered(as: entry)
@@ -134,7 +134,7 @@ extension UploadSchedule {
   }
 
   /// What lies here is not what was delivered. As long as it looks like that, time and all, it is what was left of it, and goes.
-  private mutating func isRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
+  private mutating func isRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: ClockReading) {
     guard entry.describes(file.snapshot) else { return failAsRest(&file, of: entry, at: now) }
     catalog.claims.forgetUnconfirmed(file.id)
     catalog.claims.endSuperseding(file.id)
@@ -180,7 +180,7 @@ extension UploadSchedule {
   }
 
   /// The catalog says of no content of this file that it was delivered.
-  mutating func deliveryIsSuperseded(_ id: FileID, at now: Moment) {
+  mutating func deliveryIsSuperseded(_ id: FileID, at now: ClockReading) {
     guard catalog.claims.unconfirmedEntry(of: id) == nil, catalog.claims.isSuperseded(id) else { return }
     let waits = files.entry(id).map { isRevisionToRecord($0.file) } ?? false
     catalog.claims.endSuperseding(id)
@@ -233,7 +233,7 @@ extension UploadSchedule {
   }
 
   /// A chunk was read. With the last one it is known what the file holds.
-  mutating func endComparing(_ id: FileID, at now: Moment) {
+  mutating func endComparing(_ id: FileID, at now: ClockReading) {
     guard var file = files[id], let delivered = file.progress.delivered, let transfer = file.transfer else { return }
     guard isToBeCompared(id) else {
       // Another chunk of it could not be read, which is tried again; what was read stays.

@@ -15,6 +15,6 @@ public struct DiscardedSession: Hashable, Sendable {
     self.owner = owner
   }
 
-  /// No client goes on with it at the server either: it has expired by now, or others look for it there (``LeftoverPlan``).
+  /// No client goes on with it at the server either: it has expired by now, or others look for it there (``OrphanedSessionPlan``).
   func isPast(atSeconds now: Int64) -> Bool { sinceSeconds < now - UploadConstants.sessionMaxAge.components.seconds }
 }

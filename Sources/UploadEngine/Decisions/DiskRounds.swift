@@ -51,7 +51,7 @@ package struct DiskRounds: Sendable {
   package var isNothingMissing: Bool { missing.isEmpty }
 
   /// What is to be done, asked once a second.
-  package mutating func look() -> Step? {
+  package mutating func poll() -> Step? {
     switch phase {
     case .resting: return .begin
     case .running(let looks):
@@ -87,10 +87,10 @@ extension UploadSchedule {
   }
 
   /// What is to be done about the catalog's round. As long as the spool is searched there is more than is known.
-  mutating func lookAtDiskRound() -> DiskRounds.Step? {
+  mutating func checkDiskRound() -> DiskRounds.Step? {
     guard spool.isScanned else { return nil }
     for id in spool.rounds.takeLaggards() { actions.append(.record(id)) }
-    return spool.rounds.look()
+    return spool.rounds.poll()
   }
 
   /// At the end of the run, when everything is written.

@@ -51,7 +51,7 @@ extension FileStanding {
       case .writing: .writing
       case .held: .held
       case .ignored: .ignored
-      case .elsewhere: .none
+      case .routedElsewhere: .none
       case .interrupted: .interrupted
       case .ready: file.isSmallAtWork ? .working : .ready
       case .waiting: .waiting

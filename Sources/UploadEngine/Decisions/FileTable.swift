@@ -75,22 +75,22 @@ struct FileTable: Sendable {
     get { entries[id]?.file }
     set {
       let entry = entries[id]
-      let before = entry.map { Standing($0.file) }
+      let before = entry.map { CounterKey($0.file) }
       if let newValue {
         if let entry { entry.file = newValue } else { entries[id] = Entry(newValue) }
       } else {
         entries.takeOut(id)
       }
-      note(id, before, newValue.map { Standing($0) })
+      note(id, before, newValue.map { CounterKey($0) })
     }
   }
 
   /// Changes a file where it lies.
   mutating func update(_ id: FileID, _ change: (inout FileUpload) -> Void) {
     guard let entry = entries[id] else { return }
-    let before = Standing(entry.file)
+    let before = CounterKey(entry.file)
     change(&entry.file)
-    note(id, before, Standing(entry.file))
+    note(id, before, CounterKey(entry.file))
   }
 
   /// The file itself, for looks at single facts.
@@ -145,7 +145,7 @@ struct FileTable: Sendable {
     var kept: OrderedDictionary<FileID, Int64> = [:]
     while found.count < countMax, let first = delivered.first, first.key <= time {
       delivered.removeFirst()
-      guard let file = entries[first.value]?.file, Standing.evictionOrder(file) == first.key,
+      guard let file = entries[first.value]?.file, CounterKey.evictionOrder(file) == first.key,
         kept.updateValue(first.key, forKey: first.value) == nil
       else { continue }
       if !file.isOpen, file.deliveredAt <= time { found.append(EvictionCandidate(file.snapshot)) }
@@ -162,12 +162,12 @@ struct FileTable: Sendable {
     guard delivered.count > 2 * deliveredCount + 64 else { return }
     delivered = MinimumHeap()
     for (id, entry) in entries {
-      if let order = Standing.evictionOrder(entry.file) { delivered.insert(id, at: order) }
+      if let order = CounterKey.evictionOrder(entry.file) { delivered.insert(id, at: order) }
     }
   }
 
   /// What the sums are made of.
-  private struct Standing: Equatable {
+  private struct CounterKey: Equatable {
     let phase: FileUpload.Phase
     let isWholeFile: Bool
     let isSmallAtWork: Bool
@@ -208,7 +208,7 @@ struct FileTable: Sendable {
     return changeSequence
   }
 
-  private mutating func note(_ id: FileID, _ before: Standing?, _ after: Standing?) {
+  private mutating func note(_ id: FileID, _ before: CounterKey?, _ after: CounterKey?) {
     guard before != after else { return }
     _ = changed?.insert(id)
     if let before { count(before, of: id, by: -1) }
@@ -240,22 +240,22 @@ struct FileTable: Sendable {
     for (id, entry) in entries where entry.file.isPending { sequences.insert(id, at: entry.file.changeSequence) }
   }
 
-  private mutating func countUnreadable(_ standing: Standing, of id: FileID, by step: Int) {
-    guard !standing.isPending else { return }
+  private mutating func countUnreadable(_ counterKey: CounterKey, of id: FileID, by step: Int) {
+    guard !counterKey.isPending else { return }
     counts.unreadable += step
     if step > 0 { failed.append(id) } else { failed.takeOut(id) }
   }
 
-  private mutating func count(_ standing: Standing, of id: FileID, by step: Int) {
-    switch standing.phase {
+  private mutating func count(_ counterKey: CounterKey, of id: FileID, by step: Int) {
+    switch counterKey.phase {
     case .writing: counts.writing += step
     case .held: counts.held += step
     case .ignored: counts.ignored += step
-    case .elsewhere: break
+    case .routedElsewhere: break
     case .interrupted:
       counts.interrupted += step
-      if standing.isUnproven { counts.unproven += step }
-      if standing.isPending {
+      if counterKey.isUnproven { counts.unproven += step }
+      if counterKey.isPending {
         counts.awaitingDisk += step
       } else if step > 0 {
         failed.append(id)
@@ -264,11 +264,11 @@ struct FileTable: Sendable {
       }
     case .ready:
       counts.ready += step
-      if standing.isSmallAtWork { counts.smallAtWork += step }
-      countUnreadable(standing, of: id, by: step)
+      if counterKey.isSmallAtWork { counts.smallAtWork += step }
+      countUnreadable(counterKey, of: id, by: step)
     case .waiting:
       counts.waiting += step
-      countUnreadable(standing, of: id, by: step)
+      countUnreadable(counterKey, of: id, by: step)
     case .finishing: counts.finishing += step
     case .complete: counts.complete += step
     case .failed:
@@ -281,7 +281,7 @@ struct FileTable: Sendable {
       // What was removed undelivered counts in no state.
       if removal == .delivered { counts.complete += step }
     }
-    guard standing.isPending else { return }
-    pendingBytes = step > 0 ? pendingBytes &+ standing.sizeBytes : pendingBytes &- standing.sizeBytes
+    guard counterKey.isPending else { return }
+    pendingBytes = step > 0 ? pendingBytes &+ counterKey.sizeBytes : pendingBytes &- counterKey.sizeBytes
   }
 }

@@ -3,7 +3,8 @@
 extension FileUpload.Phase {
   /// A phase without what it carries.
   enum Kind: CaseIterable, Hashable, Sendable {
-    case writing, held, ignored, elsewhere, interrupted, ready, waiting, finishing, complete, failed, cancelled, removed
+    case writing, held, ignored, routedElsewhere, interrupted, ready, waiting, finishing, complete, failed, cancelled,
+      removed
   }
 
   var kind: Kind {
@@ -11,7 +12,7 @@ extension FileUpload.Phase {
     case .writing: .writing
     case .held: .held
     case .ignored: .ignored
-    case .elsewhere: .elsewhere
+    case .routedElsewhere: .routedElsewhere
     case .interrupted: .interrupted
     case .ready: .ready
     case .waiting: .waiting
@@ -31,7 +32,7 @@ extension FileUpload.Phase {
     // It fails only once it is due.
     case .held: next != .failed
     // Nothing of it is sent, and words do not apply to it.
-    case .ignored, .elsewhere: ![.failed, .cancelled, .complete].contains(next)
+    case .ignored, .routedElsewhere: ![.failed, .cancelled, .complete].contains(next)
     // It is delivered: only a change takes that back, and no word and no temporary name does.
     case .finishing: ![.held, .waiting, .cancelled].contains(next)
     case .complete: ![.held, .waiting, .failed, .cancelled].contains(next)

@@ -39,7 +39,7 @@ extension FileUpload {
 extension UploadSchedule {
   /// Has it made durable at every tenth acknowledgement, four times a second at most: on a fast line ten chunks are a few milliseconds, and each
   /// record costs the spool's disk a sync.
-  mutating func checkpointInTime(_ file: inout FileUpload, at now: Moment) {
+  mutating func checkpointInTime(_ file: inout FileUpload, at now: ClockReading) {
     guard let session = file.session,
       session.acknowledgedSinceRecord >= UploadConstants.resumeCheckpointInterval
     else { return }
@@ -74,7 +74,7 @@ extension FileUpload {
 
 extension UploadSession {
   /// A session of which only the spool's file, or the catalog, still knows where it is.
-  init(_ pointer: SessionPointer, at now: Moment) {
+  init(_ pointer: SessionPointer, at now: ClockReading) {
     self.init(
       state: .unconfirmed, id: pointer.sessionID, nonce: pointer.nonce, chunkBytes: pointer.chunkBytes, epoch: 0,
       openedAtSeconds: now.wallMilliseconds / 1000,

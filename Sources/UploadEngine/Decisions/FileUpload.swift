@@ -23,7 +23,7 @@ struct FileUpload: Sendable {
     /// By rule it is never sent, open or not. Becomes `writing` or `ready` when it gets another name.
     case ignored
     /// A rule says that it goes to other destinations only.
-    case elsewhere
+    case routedElsewhere
     /// Settled, and not whole; kept until somebody asks for it. Becomes `ready` then, `writing` at a change.
     case interrupted
     /// Settled; chunks are read and sent as the schedule allows. Becomes `finishing`, `waiting`, `failed`, `writing`.
@@ -61,7 +61,7 @@ struct FileUpload: Sendable {
   var isOpen: Bool
   /// Counts complete contents.
   var revision: UInt64 = 0
-  @Rare var session: UploadSession?
+  @Boxed var session: UploadSession?
   var transfer: ChunkTransfer?
   /// While it is written and chunks of it may be sent already.
   var growth: FileGrowth?
@@ -72,24 +72,24 @@ struct FileUpload: Sendable {
   /// Parts of the present content were named to be given up in the spool.
   var mayLackParts = false
   /// The commit, or the whole-file request of an empty file, under way; with the name that it publishes.
-  @Rare var publishing: Publishing?
+  @Boxed var publishing: Publishing?
   /// Names under which the present content is published.
   var publishedPaths: [RelativePath] = []
-  @Rare var receipt: Receipt?
+  @Boxed var receipt: Receipt?
   /// The number of the latest content change, over all files.
   var changeSequence: UInt64
   /// Rounds of failures without progress: requests that were under way together fail together, and count once.
   var attempts = 0
-  @Rare var lastFailure: FileStatus.Failure?
+  @Boxed var lastFailure: FileStatus.Failure?
   /// What a write has failed with since the file was settled. Its writer may still make it good, and if not, the content is
   /// interrupted: whatever the file failed for before, it failed for that.
-  @Rare var writeFailure: FileStatus.Failure?
+  @Boxed var writeFailure: FileStatus.Failure?
   /// What the spool's disk refuses the content with; nil while it takes it.
-  @Rare var diskFailure: FileStatus.Failure?
+  @Boxed var diskFailure: FileStatus.Failure?
   /// Until when it is waited for although its disk does not say, or has not taken, what it holds; nil once that is over.
-  @Rare var diskPatience: MonotonicTime?
+  @Boxed var diskPatience: MonotonicTime?
   /// Its copy in the spool cannot be read to be sent; nil while it can.
-  @Rare var unreadable: Unreadable?
+  @Boxed var unreadable: Unreadable?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
   /// A small file that is read or sent; the others are in the schedule's lists.
@@ -126,7 +126,7 @@ struct FileUpload: Sendable {
     receipt = nil
   }
 
-  @Rare private var begun: Progress?
+  @Boxed private var begun: Progress?
   /// What there is to say of a file that has come to work. Most of those that wait have not, and there can be many.
   var progress: Progress {
     get { begun ?? Progress() }
@@ -175,7 +175,7 @@ struct FileUpload: Sendable {
     /// A user wants it delivered again, once it is known to be whole.
     var isToResend = false
     /// A user wants the present content published as it is.
-    var wish: Wish?
+    var userRequest: UserRequest?
     /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.
     var acceptedInterruption: Interruption?
     /// What the spool's disk has lost of it, where the server may have that; until it is delivered.
@@ -193,7 +193,7 @@ struct FileUpload: Sendable {
     var latest: LatestPublication?
 
     /// Bytes of the file go out, the first ones or later ones.
-    mutating func begin(at now: Moment) {
+    mutating func begin(at now: ClockReading) {
       guard startedAt == nil else { return }
       startedAt = now.wallMilliseconds
       beganAt = isResumed ? nil : now.monotonic
@@ -210,7 +210,7 @@ struct FileUpload: Sendable {
   }
 
   /// What a user wants that the spool may not know after a restart.
-  enum Wish: Hashable, Sendable {
+  enum UserRequest: Hashable, Sendable {
     /// Its writer did not finish it; it is published all the same.
     case asIs
     /// Likewise, and under this temporary name.
@@ -289,7 +289,7 @@ struct FileUpload: Sendable {
   /// The next name to publish: one that the file has now, that is to be published and does not show this content yet.
   func nextPath(_ limits: UploadLimits) -> RelativePath? {
     snapshot.names.first {
-      !publishedPaths.contains($0) && (limits.publishes($0) || progress.wish == .named($0))
+      !publishedPaths.contains($0) && (limits.publishes($0) || progress.userRequest == .named($0))
     }
   }
 
@@ -327,7 +327,8 @@ struct FileUpload: Sendable {
     switch phase {
     case .writing: growth != nil
     case .held: transfer != nil
-    case .ignored, .elsewhere, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
+    case .ignored, .routedElsewhere, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled,
+      .removed:
       false
     }
   }
@@ -341,7 +342,7 @@ struct FileUpload: Sendable {
     case .writing, .finishing: true
     case .ready, .waiting: unreadable?.isLasting != true
     case .interrupted: isAwaitingDisk
-    case .held, .ignored, .elsewhere, .complete, .failed, .cancelled, .removed: false
+    case .held, .ignored, .routedElsewhere, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

@@ -100,7 +100,7 @@ extension UploadSchedule {
   /// The server says what it has published of a capture that was found, and of whose delivery nothing here knows: the catalog was lost. Before
   /// anything is sent its content is read and compared with that, whatever its time: the same one is not sent again, and an older one is
   /// held. A newer one is sent; what is published stays, for nothing here shows that it is this spool's.
-  mutating func findAtServer(_ id: FileID, _ published: FormerPublication, at now: Moment) {
+  mutating func findAtServer(_ id: FileID, _ published: FormerPublication, at now: ClockReading) {
     guard var file = files[id], file.mayBeAtServer else { return }
     file.mayBeAtServer = false
     files[id] = file

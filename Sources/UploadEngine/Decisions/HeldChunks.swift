@@ -84,11 +84,11 @@ final class HeldChunks: @unchecked Sendable {
   /// Each name once.
   var distinctTokens: [String] { tokens.values { $0 }.sorted() }
 
-  /// A chunk of a row is acknowledged, this one or one behind it.
-  func hasAcknowledged(from index: Int, in row: Range<Int>) -> Bool {
-    // All chunks are one row: they were acknowledged in their order.
-    if row.upperBound == .max { return acknowledged.count > index }
-    return (index..<row.upperBound).contains { acknowledged[$0] != nil }
+  /// A chunk of a sequence is acknowledged, this one or one behind it.
+  func hasAcknowledged(from index: Int, in sequence: Range<Int>) -> Bool {
+    // All chunks are one sequence: they were acknowledged in their order.
+    if sequence.upperBound == .max { return acknowledged.count > index }
+    return (index..<sequence.upperBound).contains { acknowledged[$0] != nil }
   }
 
   /// Without a token, the one that is known stays.

@@ -18,7 +18,7 @@ struct Recovery: Sendable {
 
   mutating func goOnWithoutThem() { isLate = true }
 
-  mutating func begin(with state: Inheritance) {
+  mutating func begin(with state: RecoveredUploads) {
     entries = state.entries
     records = state.records
     lacksRecords = state.lacksRecords

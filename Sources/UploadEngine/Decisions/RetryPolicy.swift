@@ -60,7 +60,7 @@ struct RetryPolicy: Sendable {
       return attempts >= attemptsMax ? .fail : .retryStep
     case .sessionGone, .sessionDamaged, .notReplaceable, .nameTaken:
       return .startNewSession
-    case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
+    case .conflict, .tooEarly, .unexpectedAnswer, .sequenceLost:
       return .retryStep
     case .insufficientStorage:
       return .waitForRoom
@@ -132,7 +132,7 @@ extension StepFailure.Kind {
   /// What is said of the destination as a whole, and what the network does, never ends a file.
   var canEndFile: Bool {
     switch self {
-    case .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict, .digestMismatch,
+    case .sessionGone, .sessionDamaged, .sequenceLost, .notReplaceable, .nameTaken, .conflict, .digestMismatch,
       .unexpectedAnswer, .transport(.protocolViolation), .transport(.answeredEarly):
       true
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
@@ -145,7 +145,7 @@ extension StepFailure.Kind {
   /// The destination says of a commit that what it holds is not what is to be published.
   var isOfCommit: Bool {
     switch self {
-    case .conflict, .digestMismatch, .rowLost: true
+    case .conflict, .digestMismatch, .sequenceLost: true
     default: false
     }
   }
@@ -155,7 +155,7 @@ extension StepFailure.Kind {
   var refusesBundle: Bool {
     switch self {
     case .badRequest, .encodingRefused, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .sessionDamaged,
-      .rowLost,
+      .sequenceLost,
       .notReplaceable, .nameTaken, .conflict,
       .nameRefused, .digestMismatch, .tagMismatch, .unexpectedAnswer, .unclearEnd, .forbidden:
       true
@@ -174,7 +174,8 @@ extension StepFailure.Kind {
         .bodyUnavailable, .overloaded, .stopped:
         false
       }
-    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict,
+    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .sequenceLost, .notReplaceable, .nameTaken,
+      .conflict,
       .tooLarge, .requestTooLarge,
       .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .encodingRefused, .addressRefused, .tooEarly, .busy,
       .insufficientStorage:
@@ -183,7 +184,7 @@ extension StepFailure.Kind {
   }
 
   /// What a failure says of the address that a request went to.
-  enum WordOfAddress {
+  enum EndpointVerdict {
     /// It was not asked, or this side gave up.
     case nothing
     case failed
@@ -191,11 +192,12 @@ extension StepFailure.Kind {
     case answered
   }
 
-  var wordOfAddress: WordOfAddress {
+  var endpointVerdict: EndpointVerdict {
     switch self {
     case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): .nothing
     case .transport, .serverError, .misdirected, .unexpectedAnswer: .failed
-    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict,
+    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .sequenceLost, .notReplaceable, .nameTaken,
+      .conflict,
       .tooLarge, .requestTooLarge,
       .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .encodingRefused, .addressRefused, .unclearEnd,
       .tooEarly, .busy,
@@ -211,7 +213,7 @@ extension StepFailure.Kind {
     case .forbidden: "forbidden"
     case .sessionGone: "session-gone"
     case .sessionDamaged: "session-damaged"
-    case .rowLost: "row-lost"
+    case .sequenceLost: "row-lost"
     case .notReplaceable: "rewritten"
     case .nameTaken: "name-taken"
     case .conflict: "conflict"

@@ -4,13 +4,14 @@ package struct RunningTime: Sendable {
   /// What the monotonic clock has counted without the program.
   private var lost: Duration = .zero
   /// As the clocks were last read.
-  private var latest: Moment?
+  private var latest: ClockReading?
 
   package init() {}
 
   /// The time at which something happens, and how long nothing was done before it, where that is worth a word.
   /// `wantedAt`: when something was to be done, in this time; nil where nothing was.
-  package mutating func read(_ clocks: Moment, wantedAt: MonotonicTime?) -> (now: Moment, pause: Duration?) {
+  package mutating func read(_ clocks: ClockReading, wantedAt: MonotonicTime?) -> (now: ClockReading, pause: Duration?)
+  {
     defer { latest = clocks }
     guard let latest else { return (shown(clocks), nil) }
     var pause = clocks.asleep - latest.asleep
@@ -25,7 +26,7 @@ package struct RunningTime: Sendable {
   }
 
   /// The same for what changes nothing.
-  func shown(_ clocks: Moment) -> Moment {
+  func shown(_ clocks: ClockReading) -> ClockReading {
     var now = clocks
     now.monotonic = MonotonicTime(nanoseconds: clocks.monotonic.nanoseconds - lost.wholeNanoseconds)
     return now

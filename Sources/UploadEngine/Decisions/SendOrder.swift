@@ -40,7 +40,7 @@ extension SendOrder {
   }
 
   /// A file may be published by it that must not be published twice.
-  func isPublishedOnce(_ once: PublishedOnce) -> Bool {
+  func isAtMostOnce(_ once: AtMostOnceScope) -> Bool {
     switch self {
     case .commit: once == .everything
     case .wholeFile, .bundle: once != .nothing

@@ -5,9 +5,9 @@ import FileModel
 struct TurnQueues: Sendable {
   var small = SmallFileTurns()
   /// Files that go in one request each.
-  var medium: WorkPlaces
+  var medium: WorkSlots
   /// Files that go in chunks, or are streamed.
-  var large: WorkPlaces
+  var large: WorkSlots
   var passedOver = PassedOverFiles()
   /// Where the file stood that was last given a chunk's buffer: what was given to each, counted from a common start. A file that joins
   /// starts there.
@@ -16,8 +16,8 @@ struct TurnQueues: Sendable {
   private var changesSeen: UInt64 = 0
 
   init(_ limits: UploadLimits) {
-    medium = WorkPlaces(countMax: limits.activeMediumFiles)
-    large = WorkPlaces(countMax: limits.activeLargeFiles)
+    medium = WorkSlots(countMax: limits.activeMediumFiles)
+    large = WorkSlots(countMax: limits.activeLargeFiles)
   }
 
   /// Files that have a place.

@@ -5,8 +5,8 @@ import Lookup
 /// need.
 struct UnloadedFiles: Sendable {
   /// What is kept of one.
-  struct Facts: Hashable, Sendable {
-    enum Standing: Hashable, Sendable {
+  struct Summary: Hashable, Sendable {
+    enum State: Hashable, Sendable {
       case pending
       case delivered
       /// Delivered by this run, which counts how long it is kept whatever the clock is set to.
@@ -19,16 +19,16 @@ struct UnloadedFiles: Sendable {
     /// Of a delivered one ``FileUpload/deliveredAt``.
     private var place: Int64
     var sizeBytes: UInt64
-    var standing: Standing
+    var state: State
 
-    static let unmet = Facts(place: 0, sizeBytes: 0, standing: .unmet)
+    static let unmet = Summary(place: 0, sizeBytes: 0, state: .unmet)
 
-    private init(place: Int64, sizeBytes: UInt64, standing: Standing) {
-      (self.place, self.sizeBytes, self.standing) = (place, sizeBytes, standing)
+    private init(place: Int64, sizeBytes: UInt64, state: State) {
+      (self.place, self.sizeBytes, self.state) = (place, sizeBytes, state)
     }
 
     init(pending sequence: UInt64, sizeBytes: UInt64) {
-      self.init(place: Int64(bitPattern: sequence), sizeBytes: sizeBytes, standing: .pending)
+      self.init(place: Int64(bitPattern: sequence), sizeBytes: sizeBytes, state: .pending)
     }
 
     init(_ file: FileUpload) {
@@ -37,19 +37,19 @@ struct UnloadedFiles: Sendable {
       } else {
         self.init(
           place: file.deliveredAt, sizeBytes: file.snapshot.sizeBytes,
-          standing: file.keptSince == nil ? .delivered : .deliveredInThisRun)
+          state: file.keptSince == nil ? .delivered : .deliveredInThisRun)
       }
     }
 
-    var isPending: Bool { standing == .pending }
-    var isDelivered: Bool { standing == .delivered || standing == .deliveredInThisRun }
-    var isMet: Bool { standing != .unmet }
+    var isPending: Bool { state == .pending }
+    var isDelivered: Bool { state == .delivered || state == .deliveredInThisRun }
+    var isMet: Bool { state != .unmet }
     var sequence: UInt64 { UInt64(bitPattern: place) }
     var deliveredAt: Int64 { place }
-    var keptSince: Int64? { standing == .deliveredInThisRun ? place : nil }
+    var keptSince: Int64? { state == .deliveredInThisRun ? place : nil }
   }
 
-  private var facts: LookupTable<FileID, Facts> = [:]
+  private var facts: LookupTable<FileID, Summary> = [:]
   private(set) var pendingCount = 0
   private(set) var unmetCount = 0
   private(set) var pendingBytes: UInt64 = 0
@@ -66,12 +66,12 @@ struct UnloadedFiles: Sendable {
   /// Of those the catalog may say that they are in the spool, where they were not found.
   var unmet: [FileID] { unmetCount == 0 ? [] : facts.filter { !$1.isMet }.sorted().map(\.key) }
 
-  subscript(id: FileID) -> Facts? { facts[id] }
+  subscript(id: FileID) -> Summary? { facts[id] }
 
-  mutating func insert(_ id: FileID, _ new: Facts) {
+  mutating func insert(_ id: FileID, _ new: Summary) {
     remove(id)
     facts[id] = new
-    switch new.standing {
+    switch new.state {
     case .unmet: unmetCount += 1
     case .pending:
       pendingCount += 1
@@ -90,7 +90,7 @@ struct UnloadedFiles: Sendable {
   }
 
   @discardableResult
-  mutating func remove(_ id: FileID) -> Facts? {
+  mutating func remove(_ id: FileID) -> Summary? {
     guard let known = facts.removeValue(forKey: id) else { return nil }
     if known.isPending {
       pendingCount -= 1

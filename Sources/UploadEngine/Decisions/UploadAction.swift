@@ -38,11 +38,11 @@ public enum UploadAction: Hashable, Sendable {
   case measure(FileID)
   /// See what has happened to the chunks of a file that is being written; answer with
   /// ``UploadSchedule/grew(_:_:at:)``. `anew` asks for every chunk.
-  case lookAtGrowth(FileID, chunkBytes: Int, anew: Bool)
+  case checkGrowth(FileID, chunkBytes: Int, anew: Bool)
   /// Use none of the connections again that are there and rest: what has become of them is not known.
   case renewConnections
   /// Look at how far the requests have come; answer with ``UploadSchedule/progressed(_:at:)``.
-  case lookAtProgress
+  case checkProgress
   /// The file's names, for the status tree, are new.
   case showNames(FileID)
   /// Something in the file's status is new.
@@ -127,8 +127,8 @@ public struct RequestOrder: Hashable, Sendable {
   public var opensConnection = false
   /// The address to send it to.
   public var endpoint = EndpointID.first
-  /// That it is under way has to be on the disk before it goes (``DestinationAbilities/publishesOnce``).
-  public var isPublishedOnce = false
+  /// That it is under way has to be on the disk before it goes (``DestinationAbilities/atMostOnceScope``).
+  public var isAtMostOnce = false
 }
 
 /// One chunk that goes in a request, alone or with others of its session.
@@ -154,14 +154,14 @@ public struct SessionChunk: Hashable, Sendable {
   public var session: SessionIdentity
   /// Which chunk, and where its bytes are.
   public var chunk: ChunkOrder
-  /// Where in its row it is.
-  public var place: ChunkPlace
+  /// Where in its append sequence it is.
+  public var position: AppendPosition
 
   /// A chunk whose bytes are in a buffer.
-  public init(session: SessionIdentity, _ chunk: ChunkOrder, place: ChunkPlace = ChunkPlace()) {
+  public init(session: SessionIdentity, _ chunk: ChunkOrder, position: AppendPosition = AppendPosition()) {
     self.session = session
     self.chunk = chunk
-    self.place = place
+    self.position = position
   }
 }
 

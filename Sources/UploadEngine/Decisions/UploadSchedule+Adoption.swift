@@ -7,7 +7,7 @@ extension UploadSchedule {
   /// A file from an earlier run, or one that was put into the spool by hand.
   mutating func adopt(
     _ snapshot: FileSnapshot, after former: FormerPublication? = nil, goingOnWith session: UploadSession? = nil,
-    at now: Moment
+    at now: ClockReading
   ) {
     let facts = memory.unloaded[snapshot.id]
     let wasUnloaded = facts?.isMet == true
@@ -28,34 +28,34 @@ extension UploadSchedule {
     // One that was never finished stays at none.
     file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
     if let entry, let former, entry.isReplaced(by: former, in: snapshot), snapshot.interruption == nil,
-      file.phase != .elsewhere, publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true
+      file.phase != .routedElsewhere, publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true
     {
       file.snapshot.interruption = .olderThanDelivered
       isKnownDelivered = false
-    } else if let entry, entry.isToResend, file.phase != .elsewhere, entry.describes(snapshot) {
+    } else if let entry, entry.isToResend, file.phase != .routedElsewhere, entry.describes(snapshot) {
       if snapshot.mayBeRemains { findUnproven(&file, of: entry, isToResend: true) }
     } else if let entry, entry.isDelivered, entry.describes(snapshot),
-      file.phase == .elsewhere || !entry.mayBeLeft(in: snapshot)
+      file.phase == .routedElsewhere || !entry.mayBeLeft(in: snapshot)
     {
       file.becomeDelivered(as: entry)
       file.keptSince = facts?.keptSince
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
       findOther(&file, than: entry)
-    } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .elsewhere {
+    } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .routedElsewhere {
       findRest(&file, of: entry, at: now)
-    } else if let entry, entry.isDelivered, snapshot.mayBeRemains, file.phase != .elsewhere {
+    } else if let entry, entry.isDelivered, snapshot.mayBeRemains, file.phase != .routedElsewhere {
       findUnproven(&file, of: entry)
-    } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
+    } else if let entry, file.phase != .routedElsewhere, entry.saysCancelled(of: snapshot) {
       file.enter(.cancelled)
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
-    } else if let entry, file.phase != .elsewhere, destination.abilities.publishesOnce != .nothing,
+    } else if let entry, file.phase != .routedElsewhere, destination.abilities.atMostOnceScope != .nothing,
       entry.failureCode == FileUpload.unclearAfterCrash.code, entry.state == .failed, entry.describes(snapshot)
     {
       file.enter(.failed)
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
-    } else if let former, file.phase != .elsewhere {
+    } else if let former, file.phase != .routedElsewhere {
       findPublished(&file, former, besides: entry)
       isKnownDelivered = catalog.claims.unconfirmedEntry(of: file.id) != nil
     } else {
@@ -74,8 +74,8 @@ extension UploadSchedule {
       file.mayBeAtServer =
         snapshot.wasFound && snapshot.interruption == nil && known?.isDelivered != true && file.revision <= 1
       if let entry, entry.describes(snapshot) { file.progress.seal = entry.seal }
-      if let wish = entry?.wish(for: snapshot) {
-        file.progress.wish = wish
+      if let userRequest = entry?.userRequest(for: snapshot) {
+        file.progress.userRequest = userRequest
       }
     }
     if isKnownDelivered, file.receipt == nil {
@@ -103,12 +103,12 @@ extension UploadSchedule {
     }
     if goesOn, session == nil { noteTried(&file, by: known) }
     if file.session != nil { file.progress.isResumed = true }
-    if file.progress.wish != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
+    if file.progress.userRequest != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
     let isToStay = catalog.claims.isChanging(snapshot.id)
     catalog.claims.endChange(of: snapshot.id)
-    if file.phase == .elsewhere, entry != nil {
+    if file.phase == .routedElsewhere, entry != nil {
       forgetEntry(of: file)
     } else if isToStay || entry.map({ !$0.knows(snapshot) }) ?? false {
       actions.append(.record(snapshot.id))
@@ -125,7 +125,7 @@ extension UploadSchedule {
 
   /// The spool can say by now what a file is like that was found: it is what its entry describes, or what was published at its path, or
   /// another content. True when that was so, and all that there is to decide is decided.
-  mutating func confirm(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) -> Bool {
+  mutating func confirm(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: ClockReading) -> Bool {
     if case .spoolUnreadable? = snapshot.interruption { return false }
     let entry = catalog.claims.takeUnconfirmed(snapshot.id)
     guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch,
@@ -206,7 +206,7 @@ extension CatalogEntry {
   }
 
   /// What a user wanted of this content before the restart. The wish is not of what a power cut has left since.
-  fileprivate func wish(for snapshot: FileSnapshot) -> FileUpload.Wish? {
+  fileprivate func userRequest(for snapshot: FileSnapshot) -> FileUpload.UserRequest? {
     guard describes(snapshot), var code = failureCode else { return nil }
     if code.hasSuffix(FileUpload.ofRemainsSuffix) {
       code.removeLast(FileUpload.ofRemainsSuffix.count)

@@ -38,7 +38,7 @@ extension UploadSchedule {
       phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths, seal: file.progress.seal)
     switch file.phase {
     case .complete, .finishing, .interrupted, .failed, .cancelled: file.enter(.writing)
-    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
+    case .writing, .held, .ignored, .routedElsewhere, .ready, .waiting, .removed:
       guard file.receipt != nil || file.mayBePublished || file.progress.seal != nil else { return false }
     }
     catalog.claims.beginChange(of: id, known)
@@ -51,7 +51,7 @@ extension UploadSchedule {
 
   /// After ``contentWillChange(_:)``: it does not change, and is what it was. The catalog, which may have been told otherwise, is
   /// told so, and only then does what was delivered count as delivered again.
-  public mutating func contentStays(_ id: FileID, at now: Moment) {
+  public mutating func contentStays(_ id: FileID, at now: ClockReading) {
     defer { pump(at: now) }
     guard let known = catalog.claims.changingContent(of: id) else { return }
     if let entry = known.entry, let phase = known.phase {

@@ -7,7 +7,7 @@ extension UploadSchedule {
   private static let fileOverheadBytes: UInt64 = 64 << 10
 
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
-  func nextChunkToSend(at now: Moment) -> (FileID, Int)? {
+  func nextChunkToSend(at now: ClockReading) -> (FileID, Int)? {
     guard memory.buffers.chunkBytesInUse > 0 || destination.abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
     let hasStream = requests.chunkCount < link.streams + requestsAwaited(at: now)
@@ -41,7 +41,7 @@ extension UploadSchedule {
   }
 
   /// False when nothing was sent, which the choice should have known.
-  mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) -> Bool {
+  mutating func sendChunk(_ id: FileID, _ index: Int, at now: ClockReading) -> Bool {
     if files[id]?.isStreamed == true { return stream(id, at: now) }
     guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return false }
     if file.isWholeFile {
@@ -54,12 +54,12 @@ extension UploadSchedule {
       guard case .read(let read, let digest)? = file.transfer?.states[index] else { return nil }
       return ChunkOrder(index: index, digest: digest, read: read)
     }
-    let place = takePlace(of: index, in: file)
+    let position = takePosition(of: index, in: file)
     let request = send(
       chunks.count > 1
         ? .run(chunks.map { SessionChunk(session: identity, $0) })
         : .chunk(
-          SessionChunk(session: identity, ChunkOrder(index: index, digest: digest, read: read), place: place)),
+          SessionChunk(session: identity, ChunkOrder(index: index, digest: digest, read: read), position: position)),
       for: id,
       byteCount: chunks.reduce(0) { $0 + (file.transfer?.plan.byteCount(of: $1.index) ?? 0) },
       opensConnection: file.needsNewConnection, at: now)
@@ -111,7 +111,7 @@ extension UploadSchedule {
   }
 
   /// `isForItself`: no frame is waited for.
-  mutating func readChunk(of id: FileID, isSmall: Bool, isForItself: Bool = false, at now: Moment) {
+  mutating func readChunk(of id: FileID, isSmall: Bool, isForItself: Bool = false, at now: ClockReading) {
     guard let entry = files.entry(id), let transfer = entry.file.transfer,
       let index = nextPending(of: entry.file, transfer)
     else { return }
@@ -138,7 +138,7 @@ extension UploadSchedule {
   }
 
   /// How a chunk of a file may travel compressed.
-  func compression(of file: FileUpload, at now: Moment) -> ChunkCompression {
+  func compression(of file: FileUpload, at now: ClockReading) -> ChunkCompression {
     // What is only compared goes nowhere.
     guard file.progress.delivered == nil else { return .none }
     var compression = compression(of: file, lineBytesPerSecond: link.lineBytesPerSecond(at: now.monotonic))

@@ -6,7 +6,7 @@ import Lookup
 extension UploadSchedule {
   mutating func chunkEnded(
     _ id: FileID, _ request: HTTPRequestID, _ chunk: ChunkOrder, _ session: String, _ outcome: StepOutcome,
-    sentAt: MonotonicTime, at now: Moment
+    sentAt: MonotonicTime, at now: ClockReading
   ) {
     guard var file = files[id], file.session?.id == session else { return }
     let (index, digest) = (chunk.index, chunk.digest)
@@ -58,7 +58,7 @@ extension UploadSchedule {
   /// One chunk did not arrive. It has its own attempts and its own rests, and the others go on (spec E1). When requests that
   /// were sent after a failure fail as well, and nothing arrives in between, the whole file pauses.
   private mutating func chunkFailed(
-    _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: Moment
+    _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: ClockReading
   ) {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.progress.retriedChunks += 1
@@ -67,8 +67,8 @@ extension UploadSchedule {
       transfer.set(.pending, at: index)
       return shortenRequests(of: id, after: failure, byteCount: transfer.plan.byteCount(of: index), at: now)
     }
-    if failure.kind == .rowLost {
-      forgetRow(of: index, in: file, transfer)
+    if failure.kind == .sequenceLost {
+      forgetSequence(of: index, in: file, transfer)
       transfer.set(.pending, at: index)
       let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
       return setBack(id, by: shown, isAtOnce: true, isLoss: true, retryAfter: failure.retryAfter, at: now)
@@ -107,7 +107,7 @@ extension UploadSchedule {
 
   private mutating func rest(
     _ index: Int, of transfer: ChunkTransfer, _ id: FileID, _ retry: inout ChunkTransfer.Retry,
-    _ failure: StepFailure, isAwaited: Bool, at now: Moment
+    _ failure: StepFailure, isAwaited: Bool, at now: ClockReading
   ) {
     let delay = policy.delay(
       before: retry.attempts, of: failure, after: retry.previousDelay, isAwaited: isAwaited, using: &random)
@@ -119,7 +119,7 @@ extension UploadSchedule {
   }
 
   /// A chunk has rested.
-  mutating func endRest(of id: FileID, _ index: Int, at now: Moment) {
+  mutating func endRest(of id: FileID, _ index: Int, at now: ClockReading) {
     guard let transfer = files[id]?.transfer, transfer.states.indices.contains(index),
       case .resting(let until) = transfer.states[index], until <= now.monotonic
     else { return }

@@ -4,7 +4,7 @@ import FileModel
 extension UploadSchedule {
   /// Asks once for a session that there is not: who may not ask is told so, and nothing is made. It says nothing of whether the
   /// destination can be reached: that is seen when something is to be sent.
-  public mutating func tryCredentials(at now: Moment) {
+  public mutating func tryCredentials(at now: ClockReading) {
     let request = makeRequestID()
     let endpoint = destination.endpoints.choose(at: now.monotonic)
     destination.credentialTrial.begin(with: request)
@@ -12,7 +12,7 @@ extension UploadSchedule {
   }
 
   /// True for the answer to that question, which is of no other use.
-  mutating func noteCredentials(_ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment) -> Bool {
+  mutating func noteCredentials(_ request: HTTPRequestID, _ outcome: StepOutcome, at now: ClockReading) -> Bool {
     guard destination.credentialTrial.end(request) else {
       if case .refused = outcome { return false }
       destination.credentialTrial.proved()

@@ -11,7 +11,7 @@ extension UploadSchedule {
 
   /// The server is told when there is nothing better to do, and after a moment in any case: the warm connection belongs to
   /// the file whose session is no longer needed.
-  mutating func discard(_ session: SessionIdentity, of owner: SessionOwner?, at now: Moment) {
+  mutating func discard(_ session: SessionIdentity, of owner: SessionOwner?, at now: ClockReading) {
     let discarded = DiscardedSession(id: session.id, sinceSeconds: now.wallMilliseconds / 1000, owner: owner)
     actions.append(.noteDiscarded(discarded))
     putOff(SessionToEnd(session: session, of: discarded, due: now.monotonic + Self.discardDelay))
@@ -23,7 +23,7 @@ extension UploadSchedule {
   }
 
   /// Ends discarded sessions whose time has come.
-  mutating func abortDiscarded(at now: Moment) {
+  mutating func abortDiscarded(at now: ClockReading) {
     guard !destination.sessionsToEnd.isEmpty, maySend(at: now) else { return }
     let isBusy = !queues.working.isEmpty || files.counts.smallAtWork > 0
     guard destination.sessionsToEnd.isAnyTime(isBusy: isBusy, at: now.monotonic) else { return }
@@ -38,7 +38,7 @@ extension UploadSchedule {
   }
 
   /// A session that could not be ended is tried again for as long as the server may have it, after pauses that grow.
-  mutating func abortEnded(_ session: SessionToEnd, _ outcome: StepOutcome, at now: Moment) {
+  mutating func abortEnded(_ session: SessionToEnd, _ outcome: StepOutcome, at now: ClockReading) {
     guard !session.isKept else { return }
     if case .refused(let failure) = outcome {
       switch policy.verdict(on: failure.kind, attempts: 1) {
@@ -65,7 +65,7 @@ extension UploadSchedule {
   // MARK: - What earlier runs have left
 
   /// They are ended once the spool is known: a file may say that its upload has parts of it, and that one stays.
-  mutating func inherit(_ sessions: [DiscardedSession], at seconds: Int64) {
+  mutating func recover(_ sessions: [DiscardedSession], at seconds: Int64) {
     let withParts = catalog.recovery.sessionsWithParts
     let isOver = { (session: DiscardedSession) in withParts.contains(session.id) || session.isPast(atSeconds: seconds) }
     for session in sessions where isOver(session) { actions.append(.forgetDiscarded(session.id)) }
@@ -91,7 +91,7 @@ extension UploadSchedule {
   }
 
   /// None as long as it is not known of a file which upload has parts of it.
-  mutating func endInherited(at now: Moment) {
+  mutating func endRecovered(at now: ClockReading) {
     guard catalog.recovery.hasSessionsToEnd, maySpareSessions else { return }
     // At another server the same id may be another user's. These stay in the catalog.
     for session in catalog.recovery.takeSessionsToEnd()

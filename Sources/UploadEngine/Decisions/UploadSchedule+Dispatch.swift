@@ -5,7 +5,7 @@ import OrderedCollections
 /// Whose turn it is.
 extension UploadSchedule {
   /// A settled file with a final name is to be delivered, from the beginning or again.
-  mutating func makeReady(_ id: FileID, at now: Moment) {
+  mutating func makeReady(_ id: FileID, at now: ClockReading) {
     guard var file = files[id], file.isLocal, !file.phase.isRemoved else { return }
     if isBoundElsewhere(file) {
       leaveTransfer(&file)
@@ -55,7 +55,7 @@ extension UploadSchedule {
   }
 
   /// Decides how the present content travels and plans its chunks.
-  private mutating func prepareTransfer(_ file: inout FileUpload, at now: Moment) {
+  private mutating func prepareTransfer(_ file: inout FileUpload, at now: ClockReading) {
     let size = file.snapshot.sizeBytes
     let fitsOneBuffer = wholeFileBytesMax > 0 && size <= UInt64(wholeFileBytesMax)
     let fitsOneRequest = fitsOneBuffer || destination.abilities.streamsWholeFiles
@@ -109,7 +109,7 @@ extension UploadSchedule {
   }
 
   /// Sends whatever may be sent and reads whatever may be read.
-  mutating func pump(at now: Moment) {
+  mutating func pump(at now: ClockReading) {
     admit()
     askForHoles()
     probeWithUntried(at: now)
@@ -135,7 +135,7 @@ extension UploadSchedule {
     // One whose upload has begun anew by now waits for this alone.
     askForHoles()
     abortDiscarded(at: now)
-    planMemoryLook(at: now)
+    planMemoryCheck(at: now)
     if !files.contradictions.isEmpty { sayContradictions() }
   }
 
@@ -155,7 +155,7 @@ extension UploadSchedule {
 
   /// As many as there may be. The tier bounds the chunks of large files; the others are bound by the round trip, whatever
   /// the link carries.
-  mutating func sendChunks(at now: Moment) {
+  mutating func sendChunks(at now: ClockReading) {
     queues.passedOver.beginPass()
     while maySend(at: now), hasRoomOnLine(at: now),
       let (id, index) = nextChunkToSend(at: now) ?? nextEarlyChunkToSend(at: now), startsNow(at: now)
@@ -172,7 +172,7 @@ extension UploadSchedule {
   }
 
   /// One more request with bytes may go out now; when the ramp allows it only later, that is seen to.
-  mutating func startsNow(at now: Moment) -> Bool {
+  mutating func startsNow(at now: ClockReading) -> Bool {
     guard let start = link.nextStart(limit: pipeline.parallelism, at: now.monotonic)
     else { return false }
     if start <= now.monotonic { return true }
@@ -188,7 +188,7 @@ extension UploadSchedule {
   }
 
   private mutating func admit(
-    _ places: WritableKeyPath<TurnQueues, WorkPlaces>, asWholeFiles: Bool, hasChanged: Bool
+    _ places: WritableKeyPath<TurnQueues, WorkSlots>, asWholeFiles: Bool, hasChanged: Bool
   ) {
     if hasChanged {
       for id in queues[keyPath: places].working where !isAtWork(id, asWholeFile: asWholeFiles) {
@@ -198,7 +198,7 @@ extension UploadSchedule {
     while let id = queues[keyPath: places].popForFreePlace() {
       guard isAtWork(id, asWholeFile: asWholeFiles) else { continue }
       let time = queues[keyPath: places].handedOnTime
-      files.update(id) { $0.takePlace(from: time) }
+      files.update(id) { $0.takePosition(from: time) }
       queues[keyPath: places].take(id)
     }
   }
@@ -211,7 +211,7 @@ extension UploadSchedule {
   // MARK: - The gate
 
   /// True when a request may go out now; while the destination is suspect, or the way to it, only one.
-  func maySend(at now: Moment) -> Bool {
+  func maySend(at now: ClockReading) -> Bool {
     destination.gate.maySend(at: now.monotonic) && !(destination.gate.isOpen && isTryingPath(at: now))
   }
 
@@ -219,7 +219,7 @@ extension UploadSchedule {
   @discardableResult
   mutating func send(
     _ order: SendOrder, for file: FileID? = nil, ending: SessionToEnd? = nil, byteCount: Int = 0,
-    opensConnection: Bool = false, at now: Moment
+    opensConnection: Bool = false, at now: ClockReading
   ) -> HTTPRequestID {
     let request = makeRequestID()
     let endpoint = destination.endpoints.choose(at: now.monotonic)
@@ -245,13 +245,13 @@ extension UploadSchedule {
       .send([
         RequestOrder(
           id: request, order: order, opensConnection: opensConnection, endpoint: endpoint,
-          isPublishedOnce: order.isPublishedOnce(destination.abilities.publishesOnce))
+          isAtMostOnce: order.isAtMostOnce(destination.abilities.atMostOnceScope))
       ]))
     return request
   }
 
   private mutating func watch(
-    _ request: HTTPRequestID, _ sent: InFlightRequest, _ byteCount: Int, at now: Moment
+    _ request: HTTPRequestID, _ sent: InFlightRequest, _ byteCount: Int, at now: ClockReading
   ) {
     switch sent.order {
     case .chunk, .run:
@@ -263,7 +263,7 @@ extension UploadSchedule {
       guard sent.streams == nil else { return watchStream(request, of: sent.file, byteCount, at: now) }
       let attempts = sent.order.wholeFiles.map { files.entry($0.file)?.file.attempts ?? 0 }.max() ?? 0
       // The transport sees a body that stalls, and an answer that does not come.
-      let isOnce = sent.order.isPublishedOnce(destination.abilities.repeatsLeaveCopies)
+      let isOnce = sent.order.isAtMostOnce(destination.abilities.repeatsLeaveCopies)
       watch(
         request, of: sent.file, byteCount, attempts: attempts,
         answerTime: isOnce ? HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog : .zero,
@@ -275,7 +275,7 @@ extension UploadSchedule {
 
 extension FileUpload {
   /// A place is free, on which so much time was used. What is in memory alone goes before all others.
-  fileprivate mutating func takePlace(from time: UInt64) {
+  fileprivate mutating func takePosition(from time: UInt64) {
     if snapshot.diskErrno == nil { virtualTime = max(virtualTime, time) }
   }
 }

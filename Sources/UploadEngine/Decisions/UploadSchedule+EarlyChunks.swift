@@ -4,9 +4,9 @@ import Lookup
 /// Chunks that are sent before their file may be published: while it is written (spec H3), and while it has a temporary
 /// name (spec H4). They go into the session that the file will be published from, so that little is left for its end.
 extension UploadSchedule {
-  /// What has happened to the chunks of a file that is being written; answers ``UploadAction/lookAtGrowth(_:chunkBytes:anew:)``.
+  /// What has happened to the chunks of a file that is being written; answers ``UploadAction/checkGrowth(_:chunkBytes:anew:)``.
   /// Nil when it cannot be followed: then nothing more of it is sent before it is complete.
-  public mutating func grew(_ id: FileID, _ report: GrowthReport?, at now: Moment) {
+  public mutating func grew(_ id: FileID, _ report: GrowthReport?, at now: ClockReading) {
     if let report {
       // Thousands of files may be open and rest, and what follows looks at each of them.
       if takeGrowth(report, at: now) { pump(at: now) }
@@ -42,12 +42,13 @@ extension UploadSchedule {
     file.isWholeFile = false
     // Where each chunk is appended to the one before it, nothing goes before the first.
     file.growth = FileGrowth(
-      chunkBytes: session.chunkBytes, headChunks: destination.abilities.rows == .one ? 0 : FileGrowth.headChunks)
+      chunkBytes: session.chunkBytes,
+      headChunks: destination.abilities.appendSequences == .one ? 0 : FileGrowth.headChunks)
     file.transfer = ChunkTransfer(growingBy: session.chunkBytes)
     files[id] = file
     openFiles.joinEarly(id)
     openFiles.noteGrowth()
-    actions.append(.lookAtGrowth(id, chunkBytes: session.chunkBytes, anew: true))
+    actions.append(.checkGrowth(id, chunkBytes: session.chunkBytes, anew: true))
   }
 
   /// The file is complete. What was sent of it and is still the same stays as it is; the rest is to be read now.
@@ -63,7 +64,7 @@ extension UploadSchedule {
 
   /// A complete file with a temporary name is sent, but for its commit. A small one waits for its name: it goes in one
   /// request, which publishes it.
-  mutating func sendHeld(_ file: inout FileUpload, at now: Moment) {
+  mutating func sendHeld(_ file: inout FileUpload, at now: ClockReading) {
     // It may be delivered already.
     guard file.progress.delivered == nil else { return leaveTransfer(&file) }
     let isSmall = file.snapshot.sizeBytes <= UInt64(max(0, wholeFileBytesMax))
@@ -95,7 +96,7 @@ extension UploadSchedule {
 
   /// False when nothing follows from it.
   @discardableResult
-  mutating func takeGrowth(_ report: GrowthReport, at now: Moment) -> Bool {
+  mutating func takeGrowth(_ report: GrowthReport, at now: ClockReading) -> Bool {
     guard let file = files[report.file], file.phase == .writing, let growth = file.growth,
       let transfer = file.transfer, growth.chunkBytes == report.chunkBytes
     else { return true }
@@ -130,7 +131,7 @@ extension UploadSchedule {
 
   /// A file that is written has outgrown the chunks of its session: the server would refuse the next one, and all of the file would go after
   /// its end. A new session takes it from here on, while it is written.
-  private mutating func beginAnewWithLongerChunks(_ id: FileID, at now: Moment) {
+  private mutating func beginAnewWithLongerChunks(_ id: FileID, at now: ClockReading) {
     guard let growth = files.entry(id)?.file.growth, var file = files[id],
       needsLongerChunks(file, than: growth.chunkBytes)
     else { return }
@@ -165,15 +166,15 @@ extension UploadSchedule {
   // MARK: - Turns
 
   /// Looks at all growing files, and again after a while.
-  mutating func lookAtGrowth(at now: Moment) {
+  mutating func checkGrowth(at now: ClockReading) {
     for id in openFiles.early {
       guard let growth = files.entry(id)?.file.growth else { continue }
-      actions.append(.lookAtGrowth(id, chunkBytes: growth.chunkBytes, anew: false))
+      actions.append(.checkGrowth(id, chunkBytes: growth.chunkBytes, anew: false))
     }
   }
 
   /// Files that are no longer early leave; sessions that are in doubt are asked about; and the next look is planned.
-  mutating func askForEarlyFiles(at now: Moment) {
+  mutating func askForEarlyFiles(at now: ClockReading) {
     guard !openFiles.early.isEmpty else { return }
     var isGrowing = false
     openFiles.leaveEarly { id in
@@ -199,7 +200,7 @@ extension UploadSchedule {
   }
 
   /// The next early file to read from; each has its turn.
-  mutating func nextEarlyFileToRead(at now: Moment) -> FileID? {
+  mutating func nextEarlyFileToRead(at now: ClockReading) -> FileID? {
     guard destination.gate.isOpen else { return nil }
     let place = openFiles.early.firstIndex { id in
       guard let file = files.entry(id)?.file, file.isEarly, file.session?.isOpen == true, isRested(id, at: now) else {
@@ -212,7 +213,7 @@ extension UploadSchedule {
   }
 
   /// A chunk of an early file whose bytes are in a buffer.
-  func nextEarlyChunkToSend(at now: Moment) -> (FileID, Int)? {
+  func nextEarlyChunkToSend(at now: ClockReading) -> (FileID, Int)? {
     guard memory.buffers.chunkBytesInUse > 0, requests.chunkCount < link.streams + requestsAwaited(at: now) else {
       return nil
     }
@@ -226,7 +227,7 @@ extension UploadSchedule {
     return nil
   }
 
-  func isRested(_ id: FileID, at now: Moment) -> Bool {
+  func isRested(_ id: FileID, at now: ClockReading) -> Bool {
     files.entry(id)?.file.progress.earlyRest.map { $0 <= now.monotonic } ?? true
   }
 }

@@ -12,7 +12,7 @@ extension UploadSchedule {
   }
 
   /// A step of a file did not succeed.
-  mutating func failed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+  mutating func failed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     let failure = StepFailure(outcome)
     // What has come to its end meanwhile keeps the reason that it ended with.
     guard var file = files[id], file.isToBeDelivered else { return }
@@ -49,7 +49,7 @@ extension UploadSchedule {
 
   /// After a request whose answer is lost the server may have a copy for each try, which costs more than the bytes of a small file.
   private mutating func wholeFileFailed(
-    _ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: Moment
+    _ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: ClockReading
   ) {
     let leavesCopies = destination.abilities.repeatsLeaveCopies != .nothing && failure.kind.leavesOpenWhatBecameOfIt
     let isFirst = files.entry(id)?.file.progress.setbacks.count == 0
@@ -60,7 +60,7 @@ extension UploadSchedule {
 
   /// No bytes of the file go out for the beginning of an upload; but where the destination calls it begun, and makes nonsense of that,
   /// each one may stay there. What it refuses or cannot do concerns all files, and ends none.
-  mutating func openingFailed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+  mutating func openingFailed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     let failure = StepFailure(outcome)
     guard files[id]?.phase == .ready, failure.followsSuccess else { return failed(id, outcome, at: now) }
     setBack(
@@ -71,7 +71,7 @@ extension UploadSchedule {
   /// What a session holds could not be published: no bytes of the file go out for that. What the destination says of this file alone,
   /// though, it may say for ever, and have all of the file read each time; and a commit whose answer is lost may leave a copy with each
   /// try. A server error concerns all files, and ends none.
-  mutating func commitFailed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+  mutating func commitFailed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     let failure = StepFailure(outcome)
     // A destination that says when to come back is at work on it: a large upload takes its time to be read.
     let canEnd = failure.kind.isOfCommit && failure.retryAfter == nil
@@ -85,7 +85,7 @@ extension UploadSchedule {
   }
 
   /// It will not pass by itself.
-  mutating func failForGood(_ id: FileID, _ failure: FileStatus.Failure, at now: Moment) {
+  mutating func failForGood(_ id: FileID, _ failure: FileStatus.Failure, at now: ClockReading) {
     guard var file = files[id] else { return }
     file.lastFailure = failure
     // While it is being written nothing is lost yet; the answer may be another one when it is complete.
@@ -108,7 +108,7 @@ extension UploadSchedule {
   /// What is sent of a file before it may be published is of no use, each time. Nothing is lost, and nothing is due: the file stays as it
   /// is, and goes out as a whole once it is closed, or has its final name.
   private mutating func endEarlySending(
-    _ id: FileID, _ failure: FileStatus.Failure, _ setbacks: Setbacks, at now: Moment
+    _ id: FileID, _ failure: FileStatus.Failure, _ setbacks: Setbacks, at now: ClockReading
   ) {
     guard var file = files[id] else { return }
     leaveTransfer(&file)
@@ -129,7 +129,7 @@ extension UploadSchedule {
   /// holds.
   mutating func pauseFile(
     _ id: FileID, failure: FileStatus.Failure, isTooEarly: Bool = false, retryAfter: Duration? = nil,
-    for wanted: Duration? = nil, at now: Moment
+    for wanted: Duration? = nil, at now: ClockReading
   ) {
     if failure.code != Self.unreadableCode { noteReadable(id) }
     guard var file = files[id] else { return }
@@ -173,7 +173,7 @@ extension UploadSchedule {
   }
 
   /// What was read of a file that waits is read again: others need the buffers meanwhile.
-  private mutating func yieldBuffers(of file: FileUpload, at now: Moment) {
+  private mutating func yieldBuffers(of file: FileUpload, at now: ClockReading) {
     guard file.isResting(at: now), let transfer = file.transfer else { return }
     for index in transfer.readIndices {
       guard case .read(let read, _) = transfer.states[index] else { continue }
@@ -188,7 +188,7 @@ extension FileUpload {
   var holdsChunksAtServer: Bool { session.map { !$0.held.isEmpty } ?? false }
 
   /// Nothing of it is sent before a moment that is still to come.
-  func isResting(at now: Moment) -> Bool {
+  func isResting(at now: ClockReading) -> Bool {
     isWaiting || isEarly && progress.earlyRest.map { $0 > now.monotonic } ?? false
   }
 }
@@ -202,7 +202,7 @@ extension UploadSchedule {
   mutating func setBack(
     _ id: FileID, by failure: FileStatus.Failure, tries: Int = 1, canEnd: Bool = true, isAtOnce: Bool = false,
     isLoss: Bool = false, mayLeaveCopies: Bool = false, wasSent: Bool = false, retryAfter: Duration? = nil,
-    sentAt: MonotonicTime? = nil, at now: Moment
+    sentAt: MonotonicTime? = nil, at now: ClockReading
   ) {
     guard var file = files[id] else { return }
     // Requests that break together are one setback. A file may wait for another reason, though: tries that end meanwhile are tries.
@@ -265,7 +265,7 @@ extension FileUpload {
   fileprivate var isToBeDelivered: Bool {
     switch phase {
     case .writing, .held, .ready, .waiting: true
-    case .ignored, .elsewhere, .interrupted, .finishing, .complete, .failed, .cancelled, .removed: false
+    case .ignored, .routedElsewhere, .interrupted, .finishing, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

@@ -7,7 +7,7 @@ extension UploadSchedule {
   /// One event of the filesystem.
   ///
   /// Of a file that is met (``FileEvent/found``), `former` is what was published last at its path, where that counts (``mayComeAfterPublication(_:)``).
-  public mutating func handle(_ event: FileEvent, after former: FormerPublication? = nil, at now: Moment) {
+  public mutating func handle(_ event: FileEvent, after former: FormerPublication? = nil, at now: ClockReading) {
     switch event {
     case .opened(let snapshot): opened(snapshot, after: former, at: now)
     case .changed(let snapshot): changed(snapshot, at: now)
@@ -37,7 +37,7 @@ extension UploadSchedule {
   }
 
   /// The size of an open file, asked for by ``UploadAction/measure(_:)``.
-  public mutating func measured(_ snapshot: FileSnapshot, at now: Moment) {
+  public mutating func measured(_ snapshot: FileSnapshot, at now: ClockReading) {
     guard var file = files[snapshot.id], file.phase == .writing else { return }
     guard file.snapshot.sizeBytes != snapshot.sizeBytes else { return }
     file.snapshot.sizeBytes = snapshot.sizeBytes
@@ -49,7 +49,7 @@ extension UploadSchedule {
     if destination.abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }
 
-  private mutating func opened(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) {
+  private mutating func opened(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: ClockReading) {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
     if !isIgnored { openFiles.opened(snapshot.id) }
     forgetHistory(of: snapshot.id)
@@ -90,7 +90,7 @@ extension UploadSchedule {
     limits.leavesAlone(snapshot.names) ?? .writing
   }
 
-  private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
+  private mutating func changed(_ snapshot: FileSnapshot, at now: ClockReading) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     catalog.claims.endChange(of: snapshot.id)
     guard var file = files[snapshot.id] else { return }
@@ -106,9 +106,9 @@ extension UploadSchedule {
     leaveTransfer(&file)
     checkpoint(&file)
     file.mayLackParts = snapshot.isPartlyReleased
-    let wasOfThisDestination = file.phase != .elsewhere
+    let wasOfThisDestination = file.phase != .routedElsewhere
     file.enter(phaseWhileOpen(snapshot))
-    if file.phase == .elsewhere, wasOfThisDestination { forgetEntry(of: file) }
+    if file.phase == .routedElsewhere, wasOfThisDestination { forgetEntry(of: file) }
     file.unreadable = nil
     file.changeSequence = files.makeChangeSequence()
     file.publishedPaths = []
@@ -127,7 +127,7 @@ extension UploadSchedule {
     file.goesAlone = false
     file.progress.earlyRest = nil
     file.progress.isLeftForTheEnd = false
-    file.progress.wish = nil
+    file.progress.userRequest = nil
     file.progress.seal = nil
     file.progress.delivered = nil
     file.progress.acceptedInterruption = nil
@@ -150,7 +150,7 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
   }
 
-  private mutating func settled(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) {
+  private mutating func settled(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: ClockReading) {
     openFiles.closed(snapshot.id)
     if files[snapshot.id] == nil { adopt(snapshot, after: former, at: now) }
     guard !confirm(snapshot, after: former, at: now), var file = files[snapshot.id] else { return }
@@ -168,7 +168,7 @@ extension UploadSchedule {
     file.path = file.snapshot.names.first ?? file.path
     files[snapshot.id] = file
     switch file.phase {
-    case .writing, .ignored, .elsewhere:
+    case .writing, .ignored, .routedElsewhere:
       file.revision += 1
       // What was chosen to be given up while it was written is given up by now, or stays; what was cut off it does not lack.
       file.mayLackParts = snapshot.isPartlyReleased
@@ -203,7 +203,7 @@ extension UploadSchedule {
   }
 
   /// The spool's disk did not take what was settled: what is read of it from now on may be anything. What was delivered is.
-  private mutating func unsettled(_ snapshot: FileSnapshot, at now: Moment) {
+  private mutating func unsettled(_ snapshot: FileSnapshot, at now: ClockReading) {
     guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch, !file.isOpen else { return }
     switch file.phase {
     case .ready, .waiting, .held, .interrupted, .failed: break
@@ -213,7 +213,7 @@ extension UploadSchedule {
       files[snapshot.id]?.snapshot.missing = snapshot.missing
       actions.append(.showStatus(snapshot.id))
       return
-    case .writing, .ignored, .elsewhere, .cancelled, .removed: return
+    case .writing, .ignored, .routedElsewhere, .cancelled, .removed: return
     }
     // Without the bytes that are still to be read its commit waits in vain.
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
@@ -227,7 +227,7 @@ extension UploadSchedule {
   }
 
   /// Its disk refuses the content, or takes it again.
-  private mutating func noteDisk(_ snapshot: FileSnapshot, before: FileSnapshot, at now: Moment) {
+  private mutating func noteDisk(_ snapshot: FileSnapshot, before: FileSnapshot, at now: ClockReading) {
     guard let file = files.entry(snapshot.id)?.file else { return }
     let failure = FileStatus.Failure(.spoolFailing(errno: snapshot.diskErrno ?? 0), at: now)
     switch (before.diskErrno, snapshot.diskErrno) {
@@ -244,7 +244,7 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
   }
 
-  private mutating func namesChanged(_ snapshot: FileSnapshot, at now: Moment) {
+  private mutating func namesChanged(_ snapshot: FileSnapshot, at now: ClockReading) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
     let isRenamed = file.snapshot.names != snapshot.names
@@ -257,14 +257,14 @@ extension UploadSchedule {
     // published again.
     let names = snapshot.names
     file.publishedPaths.removeAll { !names.contains($0) }
-    if case .named(let name)? = file.progress.wish, !names.contains(name) { file.progress.wish = .asIs }
+    if case .named(let name)? = file.progress.userRequest, !names.contains(name) { file.progress.userRequest = .asIs }
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     // In a copy without attributes it is known by the name that the catalog has, and so is what comes under its former one.
     catalog.claims.renamed(snapshot.id, to: file.path)
     // What is left at another destination is to be forgotten, which may be waiting still.
-    if isRenamed, file.phase != .elsewhere { actions.append(.record(snapshot.id)) }
+    if isRenamed, file.phase != .routedElsewhere { actions.append(.record(snapshot.id)) }
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
     case .interrupted:
@@ -272,7 +272,7 @@ extension UploadSchedule {
       if isDelivered || mayProve(file) || isLeftAlone(file) || interruptedPolicy(for: file) != .hold {
         settleName(snapshot.id, at: now)
       }
-    case .elsewhere:
+    case .routedElsewhere:
       // At another destination a user may have published it as it is, which no event has told here.
       files[snapshot.id]?.snapshot.interruption = snapshot.interruption
       openRenamed(snapshot.id, at: now)
@@ -284,7 +284,7 @@ extension UploadSchedule {
         if let transfer = file.transfer, !transfer.isDone { cancelCommit(of: file) }
       }
       if file.nextPath(limits) == nil {
-        if destination.abilities.rows == .one {
+        if destination.abilities.appendSequences == .one {
           // Its last byte would publish it, and it may be held back now.
           leaveTransfer(&file)
           abortSession(&file, at: now)
@@ -314,7 +314,7 @@ extension UploadSchedule {
   }
 
   /// A file that is written, or ignored, has other names: it may be what is uploaded now, or no longer.
-  private mutating func openRenamed(_ id: FileID, at now: Moment) {
+  private mutating func openRenamed(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     if !file.isOpen, file.phase != .writing { return settleName(id, at: now) }
     let phase = phaseWhileOpen(file.snapshot)
@@ -345,16 +345,16 @@ extension UploadSchedule {
     file.receipt == nil && limits.leavesAlone(file.snapshot.names) != nil
   }
 
-  private func goesElsewhere(_ file: FileUpload) -> Bool { limits.leavesAlone(file.snapshot.names) == .elsewhere }
+  private func goesElsewhere(_ file: FileUpload) -> Bool { limits.leavesAlone(file.snapshot.names) == .routedElsewhere }
 
   /// By rule nothing of the file is sent; what was sent under another name is taken back.
-  private mutating func leaveAlone(_ file: inout FileUpload, as phase: FileUpload.Phase, at now: Moment) {
+  private mutating func leaveAlone(_ file: inout FileUpload, as phase: FileUpload.Phase, at now: ClockReading) {
     giveUp(&file, keepsParts: true, at: now)
-    let wasOfThisDestination = file.phase != .elsewhere
+    let wasOfThisDestination = file.phase != .routedElsewhere
     file.enter(phase)
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
     switch phase {
-    case .elsewhere: if wasOfThisDestination { forgetEntry(of: file) }
+    case .routedElsewhere: if wasOfThisDestination { forgetEntry(of: file) }
     default: actions.append(.record(file.id))
     }
     actions.append(.showStatus(file.id))
@@ -385,21 +385,21 @@ extension UploadSchedule {
     case .finishing, .complete, .interrupted, .failed, .cancelled: actions.append(.record(snapshot.id))
     // One that waits would look as if an older one had been put in its place.
     case .held, .ready, .waiting: if isTimeChanged { actions.append(.record(snapshot.id)) }
-    case .writing, .ignored, .elsewhere, .removed: break
+    case .writing, .ignored, .routedElsewhere, .removed: break
     }
   }
 
   /// A delivered file goes out under the next of its names; false when it has no other. What was in memory alone when it was delivered
   /// may be lost here by now: then it is held like every other one that is not whole.
   @discardableResult
-  mutating func publishFurther(_ id: FileID, at now: Moment) -> Bool {
+  mutating func publishFurther(_ id: FileID, at now: ClockReading) -> Bool {
     guard let file = files[id], file.nextPath(limits) != nil else { return false }
     if file.snapshot.interruption == nil { makeReady(id, at: now) } else { settleName(id, at: now) }
     return true
   }
 
   /// A settled file goes to work, or is kept back when all its names are temporary.
-  mutating func settleName(_ id: FileID, at now: Moment) {
+  mutating func settleName(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
       leaveAlone(&file, as: phase, at: now)

@@ -12,7 +12,7 @@ extension UploadSchedule {
   }
 
   /// The destination, or what answers in its place, does not take anything of this file now. Others may fare better.
-  mutating func waitOut(_ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: Moment) {
+  mutating func waitOut(_ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: ClockReading) {
     guard let file = files[id] else { return }
     files[id]?.lastFailure = shown
     actions.append(.showStatus(id))
@@ -41,7 +41,7 @@ extension UploadSchedule {
 
   /// The probe goes to a file that was not tried in vain, of whatever length: the others may have been refused for what they are. Where
   /// nothing of such a file can go out now, each may have it.
-  mutating func probeWithUntried(at now: Moment) {
+  mutating func probeWithUntried(at now: ClockReading) {
     guard !destination.gate.isOpen, maySend(at: now) else { return }
     destination.isProbingWithUntried = true
     defer { destination.isProbingWithUntried = false }
@@ -87,7 +87,7 @@ extension UploadSchedule {
 
   /// Opens or closes the gate: an answer that is not about the destination as a whole proves that it is there.
   mutating func noteReachability(
-    _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: ClockReading
   ) {
     let order = underway.order
     destination.latestAnswer.begin(
@@ -116,7 +116,7 @@ extension UploadSchedule {
 
   /// A request was refused for now. Where it was for a file, the file may be the reason; several in a row are none.
   private mutating func noteRefusal(
-    _ request: HTTPRequestID, _ underway: InFlightRequest, _ failure: StepFailure, at now: Moment
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ failure: StepFailure, at now: ClockReading
   ) {
     // That a session cannot be ended now says nothing of what captures need.
     if case .abort = underway.order, destination.gate.isOpen { return }
@@ -134,7 +134,7 @@ extension UploadSchedule {
   }
 
   /// A server that begins no more uploads may take whole files and chunks all the same: only what needs a session waits.
-  private mutating func restOpenings(after id: FileID, _ failure: StepFailure, at now: Moment) {
+  private mutating func restOpenings(after id: FileID, _ failure: StepFailure, at now: ClockReading) {
     guard destination.refusals.refuseOpening(of: id) else { return }
     let delay = policy.delay(
       after: destination.refusals.openingRest?.delay, retryAfter: failure.retryAfter, using: &random)
@@ -143,7 +143,7 @@ extension UploadSchedule {
   }
 
   /// No server has refused to begin several uploads in a row; or its rest is over, and no other one is being begun.
-  func mayOpenSession(at now: Moment) -> Bool {
+  func mayOpenSession(at now: ClockReading) -> Bool {
     guard let rest = destination.refusals.openingRest else { return true }
     guard rest.until <= now.monotonic else { return false }
     return !requests.values.contains { if case .openSession = $0.order { true } else { false } }
@@ -151,7 +151,7 @@ extension UploadSchedule {
 
   private mutating func suspectDestination(
     _ request: HTTPRequestID, _ endpoint: EndpointID, _ failure: StepFailure, by proof: DestinationGate.Proof,
-    at now: Moment
+    at now: ClockReading
   ) {
     switch destination.gate.state {
     case .open:
@@ -167,7 +167,7 @@ extension UploadSchedule {
 
   /// The address has failed, and another one may do: what was to go there goes to that one at once. A receiver that says
   /// that it is busy is the same behind all its addresses.
-  private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: Moment) -> Bool {
+  private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: ClockReading) -> Bool {
     guard failure.kind != .busy, destination.endpoints.hasAlternative(to: endpoint, at: now.monotonic) else {
       return false
     }
@@ -180,7 +180,7 @@ extension UploadSchedule {
 
   /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
   /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
-  private mutating func proved(_ proof: DestinationGate.Proof, _ request: HTTPRequestID, at now: Moment) {
+  private mutating func proved(_ proof: DestinationGate.Proof, _ request: HTTPRequestID, at now: ClockReading) {
     destination.path.prove()
     destination.refusals.proved(proof)
     guard !destination.gate.isProved(by: proof) else { return openGate(at: now) }
@@ -193,20 +193,20 @@ extension UploadSchedule {
   }
 
   /// What was refused may have been refused for what it is: one that was not tried yet does not wait for as long as these do.
-  mutating func probeSooner(at now: Moment) {
+  mutating func probeSooner(at now: ClockReading) {
     guard destination.gate.failure?.code == StepFailure.Kind.misdirected.code else { return }
     let soon = now.monotonic + policy.maxDelay
     if destination.gate.shorten(to: soon) { timers.insert(.gate, at: soon) }
   }
 
-  private mutating func openGate(at now: Moment) {
+  private mutating func openGate(at now: ClockReading) {
     guard destination.gate.open() else { return }
     destination.refusals.forgetProbes()
     actions.append(.report(.destinationAvailable))
     for id in openFiles.open { planSession(id, at: now) }
   }
 
-  private mutating func closeGate(_ failure: StepFailure, by proof: DestinationGate.Proof, at now: Moment) {
+  private mutating func closeGate(_ failure: StepFailure, by proof: DestinationGate.Proof, at now: ClockReading) {
     let least = leastPause(isFirst: destination.gate.delay == nil, retryAfter: failure.retryAfter)
     let delay = policy.delay(
       after: destination.gate.delay, retryAfter: least, mayLeaveCopies: failure.kind == .misdirected, using: &random)

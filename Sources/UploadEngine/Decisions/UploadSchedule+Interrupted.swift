@@ -59,7 +59,7 @@ extension UploadSchedule {
   }
 
   /// A settled file is not whole, and is not to be published like that.
-  mutating func interrupted(_ id: FileID, _ interruption: Interruption, at now: Moment) {
+  mutating func interrupted(_ id: FileID, _ interruption: Interruption, at now: ClockReading) {
     guard var file = files[id] else { return }
     leaveTransfer(&file)
     checkpoint(&file)
@@ -92,7 +92,7 @@ extension UploadSchedule {
   static let diskPatience: Duration = .seconds(10)
 
   /// The disk has had its time. It is asked on, and the file delivered when it says.
-  mutating func endDiskPatience(of id: FileID, at now: Moment) {
+  mutating func endDiskPatience(of id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file else { return }
     if file.isAwaitingDisk, let end = file.diskPatience, end <= now.monotonic {
       files[id]?.diskPatience = nil
@@ -106,7 +106,7 @@ extension UploadSchedule {
   }
 
   /// The copy in the spool cannot be read to be sent, which is tried again.
-  mutating func noteUnreadable(_ id: FileID, at now: Moment) {
+  mutating func noteUnreadable(_ id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file, file.phase == .ready || file.isWaiting else { return }
     guard file.unreadable == nil else {
       // Requests that fail together are one try.
@@ -126,17 +126,17 @@ extension UploadSchedule {
   }
 
   /// A write has failed; its writer may still make it good.
-  mutating func writeFailed(_ id: FileID, _ cause: Interruption, at now: Moment) {
+  mutating func writeFailed(_ id: FileID, _ cause: Interruption, at now: ClockReading) {
     files[id]?.writeFailure = FileStatus.Failure(cause, at: now)
     actions.append(.showStatus(id))
   }
 
   /// Somebody wants it as it is.
-  mutating func accept(_ id: FileID, at now: Moment) {
+  mutating func accept(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     catalog.claims.forgetUnconfirmed(id)
     acceptInterruption(of: &file, file.snapshot.interruption)
-    file.progress.wish = file.progress.wish ?? .asIs
+    file.progress.userRequest = file.progress.userRequest ?? .asIs
     file.lastFailure = nil
     files[id] = file
     if file.isOpen {
@@ -160,7 +160,7 @@ extension UploadSchedule {
   }
 
   /// By rule the file is gone from the spool.
-  mutating func discarded(_ id: FileID, at now: Moment) {
+  mutating func discarded(_ id: FileID, at now: ClockReading) {
     guard let file = files[id], let failure = file.lastFailure else { return }
     actions.append(.report(.discarded(id, file.path, failure)))
     handle(.removed(id), at: now)
@@ -170,12 +170,12 @@ extension UploadSchedule {
 
 extension FileStatus.Failure {
   /// What people are told of an interruption.
-  init(_ interruption: Interruption, at now: Moment) {
+  init(_ interruption: Interruption, at now: ClockReading) {
     self.init(code: interruption.code, message: Self.message(of: interruption), at: now)
   }
 
   /// What people are told of a file that may be what its disk has left of what was delivered.
-  init(_ interruption: Interruption, ofDelivered entry: CatalogEntry, at now: Moment) {
+  init(_ interruption: Interruption, ofDelivered entry: CatalogEntry, at now: ClockReading) {
     let name = entry.receipt?.name ?? String(describing: entry.path)
     let reason =
       interruption == .unproven
@@ -192,7 +192,7 @@ extension FileStatus.Failure {
   }
 
   /// What people are told of a folder of the spool that the scan cannot read.
-  init(unreadableFolder path: RelativePath, errno: Int32, at now: Moment) {
+  init(unreadableFolder path: RelativePath, errno: Int32, at now: ClockReading) {
     let folder = path == .root ? "the spool" : "“\(path.displayText)” in the spool"
     self.init(
       code: Interruption.spoolUnreadable(errno: errno).code,
@@ -203,7 +203,7 @@ extension FileStatus.Failure {
   }
 
   /// What people are told of a catalog that cannot be read.
-  init(unreadableCatalog reason: String, at now: Moment) {
+  init(unreadableCatalog reason: String, at now: ClockReading) {
     self.init(
       code: Interruption.spoolUnreadable(errno: 0).code,
       message:
@@ -275,7 +275,7 @@ extension FileStatus.Failure {
 
 extension FileUpload.Unreadable {
   /// It was tried again meanwhile, and is waited for no longer.
-  fileprivate func beginsToLast(at now: Moment) -> Bool {
+  fileprivate func beginsToLast(at now: ClockReading) -> Bool {
     isRepeated && !isLasting && since + UploadSchedule.diskPatience <= now.monotonic
   }
 }

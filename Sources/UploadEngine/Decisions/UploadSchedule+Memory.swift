@@ -86,7 +86,7 @@ extension UploadSchedule {
   private static let askedRest: Duration = .seconds(10)
 
   /// More files may be met: those that are too many have not piled up, or none of them can go.
-  public func hasRoomForFiles(at now: Moment) -> Bool {
+  public func hasRoomForFiles(at now: ClockReading) -> Bool {
     if !isOverfull { return true }
     return memory.fit.looksInVain > 0 && !isEarlierRunInDoubt(at: now)
   }
@@ -95,28 +95,28 @@ extension UploadSchedule {
   private var isOverfull: Bool { files.count - memory.fit.filesMax > memory.fit.filesMax / 8 }
 
   /// Something may still come of what an earlier run has sent.
-  private func isEarlierRunInDoubt(at now: Moment) -> Bool {
+  private func isEarlierRunInDoubt(at now: ClockReading) -> Bool {
     requests.ambiguous.isEarlierRunInDoubt(at: now.monotonic)
   }
 
   /// Plans the next look, where there is something to be looked at.
-  mutating func planMemoryLook(at now: Moment) {
+  mutating func planMemoryCheck(at now: ClockReading) {
     guard
       files.count >= memory.fit.filesMax || memory.unloaded.pendingCount > 0 || memory.fit.deliveredWantedBy != nil
         || !memory.fit.absent.isEmpty,
       memory.fit.lookAt == nil
     else { return }
-    planMemoryLook(within: memory.fit.pause(count: files.count), at: now)
+    planMemoryCheck(within: memory.fit.pause(count: files.count), at: now)
   }
 
-  private mutating func planMemoryLook(within pause: Duration, at now: Moment) {
+  private mutating func planMemoryCheck(within pause: Duration, at now: ClockReading) {
     let time = now.monotonic + pause
     guard memory.fit.lookAt.map({ time < $0 }) ?? true else { return }
     memory.fit.lookAt = time
     timers.insert(.memory, at: time)
   }
 
-  mutating func lookAtMemory(at now: Moment) {
+  mutating func checkMemory(at now: ClockReading) {
     // Of a look that was planned earlier there is a deadline more.
     guard let time = memory.fit.lookAt, time <= now.monotonic else { return }
     memory.fit.lookAt = nil
@@ -125,16 +125,16 @@ extension UploadSchedule {
     if files.count >= memory.fit.filesMax, memory.fit.going.isEmpty { unloadSurplus(at: now) }
     loadWhereRoom(at: now)
     seekAbsent(at: now)
-    planMemoryLook(at: now)
+    planMemoryCheck(at: now)
   }
 
   // MARK: - Going
 
-  private mutating func unloadSurplus(at now: Moment) {
+  private mutating func unloadSurplus(at now: ClockReading) {
     // What has just come so that something can be delivered does not go at once.
     let surplus = max(0, min(files.count - memory.fit.filesMax, Self.goingMax, files.counts.pending - pendingLeast))
     let deliveredStay = memory.fit.deliveredStay.map { $0 > now.monotonic } ?? false
-    let found = lookAtFiles(at: now)
+    let found = checkFiles(at: now)
     let isRoundOver = memory.fit.lookedAtCount >= files.count
     var batch = deliveredStay ? [] : found.delivered
     if !batch.isEmpty { memory.fit.hasRoundDelivered = true }
@@ -161,7 +161,7 @@ extension UploadSchedule {
   }
 
   /// Of the files whose turn to be looked at it is, those that may go.
-  private mutating func lookAtFiles(at now: Moment) -> (delivered: [FileID], pending: [FileID]) {
+  private mutating func checkFiles(at now: ClockReading) -> (delivered: [FileID], pending: [FileID]) {
     var delivered: [FileID] = []
     var pending: [FileID] = []
     if files.count <= Self.lookedAtMax { memory.fit.place = .max }
@@ -179,7 +179,7 @@ extension UploadSchedule {
   }
 
   /// Of the files that wait for their turn and may go, those whose change is the latest.
-  private func latestWaiting(countMax: Int, at now: Moment) -> [FileID] {
+  private func latestWaiting(countMax: Int, at now: ClockReading) -> [FileID] {
     guard countMax > 0 else { return [] }
     var found: LookupTable<FileID, UInt64> = [:]
     for waiting in [queues.small.latestFirst, queues.medium.latestFirst, queues.large.latestFirst] {
@@ -195,7 +195,7 @@ extension UploadSchedule {
   }
 
   /// The catalog says of the file all that there is to say, and nothing is under way, or wanted, that it does not know of.
-  private func mayUnload(_ file: FileUpload, at now: Moment) -> Bool {
+  private func mayUnload(_ file: FileUpload, at now: ClockReading) -> Bool {
     let id = file.id
     guard !file.isOpen, file.isLocal, file.snapshot.names.count == 1, file.snapshot.interruption == nil,
       !file.snapshot.isPartlyReleased, file.snapshot.diskErrno == nil, !file.mayLackParts, file.growth == nil,
@@ -209,7 +209,7 @@ extension UploadSchedule {
     switch file.phase {
     case .complete: return file.isShown && file.session == nil && file.transfer == nil
     case .ready: return isUntouched(file)
-    case .writing, .held, .ignored, .elsewhere, .interrupted, .waiting, .finishing, .failed, .cancelled, .removed:
+    case .writing, .held, .ignored, .routedElsewhere, .interrupted, .waiting, .finishing, .failed, .cancelled, .removed:
       return false
     }
   }
@@ -230,13 +230,13 @@ extension UploadSchedule {
   }
 
   /// The catalog has these rows, durably: those that still describe their files are known to it alone from now on. Which these are.
-  public mutating func unloaded(_ entries: [CatalogEntry], at now: Moment) -> [FileID] {
+  public mutating func unloaded(_ entries: [CatalogEntry], at now: ClockReading) -> [FileID] {
     let going = memory.fit.going
     memory.fit.going = []
     var gone: LookupSet<FileID> = []
     for entry in entries where going.contains(entry.id) {
       guard let file = files[entry.id], mayUnload(file, at: now), catalogEntry(of: entry.id) == entry else { continue }
-      memory.unloaded.insert(entry.id, UnloadedFiles.Facts(file))
+      memory.unloaded.insert(entry.id, UnloadedFiles.Summary(file))
       files[entry.id] = nil
       actions.append(.hide(entry.id))
       gone.insert(entry.id)
@@ -259,7 +259,7 @@ extension UploadSchedule {
 
   // MARK: - Coming back
 
-  private mutating func loadWhereRoom(at now: Moment) {
+  private mutating func loadWhereRoom(at now: ClockReading) {
     guard memory.fit.coming.isEmpty else { return }
     let rests = memory.fit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
     if let time = memory.fit.deliveredWantedBy.take() {
@@ -285,7 +285,7 @@ extension UploadSchedule {
   }
 
   /// An answer to ``UploadAction/load(_:)``. The events that follow from it have been told by then.
-  public mutating func loadEnded(_ id: FileID, _ meeting: SpoolMeeting, at now: Moment) {
+  public mutating func loadEnded(_ id: FileID, _ meeting: SpoolMeeting, at now: ClockReading) {
     memory.fit.coming.remove(id)
     memory.fit.deliveredComing.remove(id)
     defer { pump(at: now) }
@@ -309,7 +309,7 @@ extension UploadSchedule {
 
   /// Files that do not stand where they stood are looked for in all of the spool, and the drain does not wait for ever for those of which the disk
   /// says nothing.
-  private mutating func seekAbsent(at now: Moment) {
+  private mutating func seekAbsent(at now: ClockReading) {
     memory.fit.absent = memory.fit.absent.filter { id, _ in memory.unloaded[id] != nil }
     let lasting =
       memory.fit.absent.filter { id, absence in
@@ -341,7 +341,7 @@ extension UploadSchedule {
 
   /// The answer to ``UploadAction/seek``: of these files none was found, and each was recalled where the catalog has it. Empty where not
   /// everything could be looked at.
-  public mutating func soughtInVain(_ ids: [FileID], at now: Moment) {
+  public mutating func soughtInVain(_ ids: [FileID], at now: ClockReading) {
     let began = memory.fit.seekingSince.take() ?? now.monotonic
     for id in ids where memory.unloaded[id] != nil {
       memory.fit.absent[id] = nil
@@ -360,7 +360,7 @@ extension UploadSchedule {
 
   /// The search has found none of these, of which each was recalled: what the catalog says of them counts as that of every other file that is
   /// not in the spool. Memory takes them by and by.
-  mutating func missed(_ ids: [FileID], at now: Moment) {
+  mutating func missed(_ ids: [FileID], at now: ClockReading) {
     let missed = ids.filter { memory.unloaded[$0]?.isMet == false }
     for id in missed { memory.unloaded.remove(id) }
     let entries = missed.compactMap { catalog.recovery.entry(of: $0) }.filter { !isPutOff($0) }
@@ -397,7 +397,7 @@ extension UploadSchedule {
   }
 
   /// A program asks of the file: it stays for a while.
-  public mutating func askedOf(_ id: FileID, at now: Moment) {
+  public mutating func askedOf(_ id: FileID, at now: ClockReading) {
     if files.count >= memory.fit.filesMax, files.entry(id) != nil, memory.fit.asked.count <= memory.fit.filesMax / 8 {
       memory.fit.asked[id] = now.monotonic + Self.askedRest
     }
@@ -413,14 +413,14 @@ extension UploadSchedule {
   }
 
   /// Space is short, or the time of local copies is over, and what could be removed is known to the catalog alone.
-  public mutating func wantDelivered(by time: Int64 = .max, at now: Moment) {
+  public mutating func wantDelivered(by time: Int64 = .max, at now: ClockReading) {
     guard memory.fit.deliveredComing.isEmpty else { return }
     let rests = memory.fit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
     guard !memory.unloaded.oldestDelivered(countMax: 1, by: time, besides: rests).isEmpty else { return }
     memory.fit.deliveredWantedBy = max(memory.fit.deliveredWantedBy ?? time, time)
     let stay = now.monotonic + (time == .max ? Self.askedRest : Self.expiryRest)
     memory.fit.deliveredStay = max(memory.fit.deliveredStay ?? stay, stay)
-    planMemoryLook(within: .zero, at: now)
+    planMemoryCheck(within: .zero, at: now)
   }
 
   /// What could be removed of those that memory does not hold.

@@ -9,7 +9,7 @@ extension UploadSchedule {
   /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
   /// serves all of them: most files of a burst are closed long before their time.
   /// After a failure it rests first.
-  mutating func planSession(_ id: FileID, at now: Moment) {
+  mutating func planSession(_ id: FileID, at now: ClockReading) {
     guard destination.abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
     let due = max(now.monotonic + limits.sessionOpenDelay, files.entry(id)?.file.progress.earlyRest ?? now.monotonic)
     if openFiles.plan(id, at: due) { timers.insert(.openSessions, at: due) }
@@ -27,7 +27,7 @@ extension UploadSchedule {
     return file.session == nil || (file.growth == nil && mayGrow(file))
   }
 
-  mutating func openPlannedSessions(at now: Moment) {
+  mutating func openPlannedSessions(at now: ClockReading) {
     if destination.refusals.openingRest?.isOver == false, mayOpenSession(at: now) {
       destination.refusals.endOpeningRest()
       for id in openFiles.open { planSession(id, at: now) }
@@ -51,12 +51,12 @@ extension UploadSchedule {
   }
 
   /// A request has ended for which sessions may have waited.
-  mutating func lookAtPlannedSessions(at now: Moment) {
+  mutating func checkPlannedSessions(at now: ClockReading) {
     guard let first = openFiles.planned.first, first.due <= now.monotonic else { return }
     timers.insert(.openSessions, at: now.monotonic)
   }
 
-  private mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
+  private mutating func openSessionOfOpenFile(_ id: FileID, at now: ClockReading) {
     guard destination.gate.isOpen, wantsSessionWhileOpen(id), var file = files[id] else { return }
     guard file.session == nil else { return beginGrowth(id) }
     // Planned anew when the rest is over, or for its end already: a failure came after this plan.
@@ -67,7 +67,7 @@ extension UploadSchedule {
   }
 
   /// The first writer warms a connection; as long as there is one, it is kept warm.
-  mutating func beginKeepingWarm(at now: Moment) {
+  mutating func beginKeepingWarm(at now: ClockReading) {
     askForLimits(at: now)
     if !timers.isRunning(.keepWarm) {
       destination.warmConnections.beginKeeping()
@@ -77,19 +77,19 @@ extension UploadSchedule {
     scheduleMeasuring(at: now)
   }
 
-  mutating func scheduleMeasuring(at now: Moment) {
+  mutating func scheduleMeasuring(at now: ClockReading) {
     guard !openFiles.open.isEmpty else { return }
     timers.start(.measuring, at: now.monotonic + limits.measureInterval)
   }
 
   /// Asks for the sizes of open files. Of those that are followed the growth says it.
-  mutating func measureOpenFiles(at now: Moment) {
+  mutating func measureOpenFiles(at now: ClockReading) {
     for id in openFiles.takeFilesToMeasure(countMax: Self.filesMeasuredMax)
     where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
     scheduleMeasuring(at: now)
   }
 
-  mutating func keepWarm(at now: Moment) {
+  mutating func keepWarm(at now: ClockReading) {
     // While nobody has answered, what could be sent of the files that are held back is not known either.
     guard !openFiles.open.isEmpty || destination.warmConnections.answers == 0 && files.counts.held > 0 else {
       return destination.warmConnections.forgetCount()
@@ -100,7 +100,7 @@ extension UploadSchedule {
   }
 
   /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
-  private mutating func sendPrewarms(_ count: Int, at now: Moment) {
+  private mutating func sendPrewarms(_ count: Int, at now: ClockReading) {
     let ids = (0..<count).map { _ in makeRequestID() }
     let endpoint = destination.endpoints.choose(at: now.monotonic)
     for request in ids {
@@ -115,7 +115,7 @@ extension UploadSchedule {
 
   /// As many connections as the open files would use if they were closed now, and at least one. Requests that go out
   /// together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
-  mutating func warmForOpenFiles(at now: Moment) {
+  mutating func warmForOpenFiles(at now: ClockReading) {
     // An empty file will have a chunk as well; so a look at as many files as there are streams is enough.
     var wanted = 0
     for id in openFiles.open {

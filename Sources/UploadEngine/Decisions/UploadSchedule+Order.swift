@@ -56,7 +56,7 @@ extension UploadSchedule {
 
   /// Where chunks are appended to one upload of a declared length, its last byte publishes it.
   private func publication(ofChunk index: Int, of file: FileUpload) -> InFlightRequest.Publication? {
-    guard destination.abilities.rows == .one, file.phase == .ready, let transfer = file.transfer,
+    guard destination.abilities.appendSequences == .one, file.phase == .ready, let transfer = file.transfer,
       index == transfer.plan.count - 1, let path = file.session?.boundPath ?? file.nextPath(limits)
     else { return nil }
     let bodyBytes = UInt64(transfer.plan.byteCount(of: index))
@@ -86,7 +86,7 @@ extension UploadSchedule {
   }
 
   /// A request that publishes has ended.
-  mutating func noteOrder(of underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment) {
+  mutating func noteOrder(of underway: InFlightRequest, _ outcome: StepOutcome, at now: ClockReading) {
     guard !underway.publishes.isEmpty else { return }
     guard case .refused(let failure) = outcome, let patience = patience(after: failure.kind, underway) else { return }
     // A later try of the same content says nothing of this one.
@@ -122,7 +122,7 @@ extension UploadSchedule {
   }
 
   /// A file was found that an earlier run may have been sending when it ended. Only its own content goes out before that is over.
-  mutating func noteEarlierRun(_ id: FileID, at now: Moment) {
+  mutating func noteEarlierRun(_ id: FileID, at now: ClockReading) {
     let patience = destination.abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
     let until = requests.ambiguous.noteEarlierRun(patience: patience, at: now.monotonic)
     guard until > now.monotonic, files.entry(id)?.file.receipt == nil else { return }
@@ -130,13 +130,13 @@ extension UploadSchedule {
   }
 
   /// These names are no longer to show a content that an earlier run may have sent.
-  mutating func doubtEarlierRun(_ file: FileUpload, of paths: [RelativePath], at now: Moment) {
+  mutating func doubtEarlierRun(_ file: FileUpload, of paths: [RelativePath], at now: ClockReading) {
     guard file.isOfEarlierRun, let until = requests.ambiguous.earlierRunUntil, until > now.monotonic else { return }
     for path in paths where limits.publishes(path) { doubt(path, of: file.id, epoch: .max, until: until) }
   }
 
   /// Such a file is gone before it was found.
-  mutating func doubtEarlierRun(_ entry: CatalogEntry, at now: Moment) {
+  mutating func doubtEarlierRun(_ entry: CatalogEntry, at now: ClockReading) {
     guard entry.state == .pending, limits.publishes(entry.path) else { return }
     let patience = destination.abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
     doubt(entry.path, of: entry.id, epoch: .max, until: now.monotonic + patience)

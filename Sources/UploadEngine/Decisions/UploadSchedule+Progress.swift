@@ -4,8 +4,8 @@ import OrderedCollections
 
 /// How far files are, for people: what has arrived counts before its chunk is acknowledged (spec I1).
 extension UploadSchedule {
-  /// How many bytes of its body the network took of each request; answers ``UploadAction/lookAtProgress``.
-  public mutating func progressed(_ sent: LookupTable<HTTPRequestID, SentBody>, at now: Moment) {
+  /// How many bytes of its body the network took of each request; answers ``UploadAction/checkProgress``.
+  public mutating func progressed(_ sent: LookupTable<HTTPRequestID, SentBody>, at now: ClockReading) {
     // What has arrived makes room on the line.
     defer { pump(at: now) }
     for (request, underway) in requests {
@@ -44,7 +44,7 @@ extension UploadSchedule {
 
   /// What of it would go again, at most, if its connections broke or either side ended now (spec E9): all that a request has brought, but
   /// of a run the chunk alone that has not arrived whole. Where chunks follow one another, the server may keep the beginning of one, of
-  /// which this run of the daemon alone knows how it goes on: an end of the daemon costs the row up to there.
+  /// which this run of the daemon alone knows how it goes on: an end of the daemon costs the sequence up to there.
   func bytesAtStake(of file: FileUpload) -> UInt64 {
     let sent = sentBytes(of: file)
     guard !file.isStreamed, let plan = file.transfer?.plan else { return sent }
@@ -59,7 +59,7 @@ extension UploadSchedule {
       }
       let first = chunks.first ?? 0
       return sum + arrived + plan.offset(of: first)
-        - plan.offset(of: destination.abilities.rows.row(of: first).lowerBound)
+        - plan.offset(of: destination.abilities.appendSequences.sequence(of: first).lowerBound)
     }
     return min(sent, bytes)
   }
@@ -99,7 +99,7 @@ extension UploadSchedule {
   }
 
   /// Something of a file was acknowledged, or has arrived: the rates count what was not counted before.
-  mutating func countSent(of id: FileID, at now: Moment) {
+  mutating func countSent(of id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file else { return }
     count(sentBytes(of: file), of: id, at: now)
   }
@@ -112,7 +112,7 @@ extension UploadSchedule {
   }
 
   /// So much of a file has arrived by now.
-  mutating func count(_ sent: UInt64, of id: FileID, at now: Moment) {
+  mutating func count(_ sent: UInt64, of id: FileID, at now: ClockReading) {
     guard let known = files.entry(id)?.file.progress.countedBytes, sent != known else { return }
     let more = sent > known ? Int(clamping: sent - known) : 0
     files.update(id) {

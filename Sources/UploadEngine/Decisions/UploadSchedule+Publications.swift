@@ -15,7 +15,7 @@ extension UploadSchedule {
   }
 
   mutating func publicationEnded(
-    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: ClockReading
   ) {
     guard var file = files[id], let publishing = file.publishing, publishing.request == request else { return }
     file.publishing = nil
@@ -52,7 +52,7 @@ extension UploadSchedule {
 
   /// Chunks that were still under way are no failure: the next commit follows them. Chunks that the server had acknowledged
   /// and denies are sent again, at once the first time; a server that goes on denying is not asked for ever.
-  private mutating func commitFoundMissing(_ missing: [Int], of file: inout FileUpload, at now: Moment) {
+  private mutating func commitFoundMissing(_ missing: [Int], of file: inout FileUpload, at now: ClockReading) {
     guard let transfer = file.transfer else {
       files[file.id] = file
       return
@@ -74,7 +74,7 @@ extension UploadSchedule {
   /// A publication of the present content counts; one of an earlier content is a consistent older revision at the
   /// server, and the next one follows.
   private mutating func accept(
-    _ receipt: Receipt, _ publishing: FileUpload.Publishing, of file: inout FileUpload, at now: Moment
+    _ receipt: Receipt, _ publishing: FileUpload.Publishing, of file: inout FileUpload, at now: ClockReading
   ) {
     if file.isWholeFile || file.session?.id == nil {
       totals.acknowledgedBytes += receipt.sizeBytes
@@ -135,7 +135,7 @@ extension UploadSchedule {
 
   /// The server had published the session before an earlier run could take note. If that was the present content under
   /// a name that the file has, it is delivered; false otherwise.
-  mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) -> Bool {
+  mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: ClockReading) -> Bool {
     guard receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.progress.merkleRoot.map(Hex.encode),
       receipt.chainTip == file.progress.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name),
       let session = file.session, session.belongs(toEpoch: file.snapshot.epoch), !session.lostPaths.contains(path)
@@ -148,7 +148,7 @@ extension UploadSchedule {
 
   /// What was published of a session is not the file's content. Where parts of that are nowhere else, nothing more can be done;
   /// otherwise all of it goes out again.
-  mutating func publishedOtherwise(_ id: FileID, as receipt: Receipt, at now: Moment) {
+  mutating func publishedOtherwise(_ id: FileID, as receipt: Receipt, at now: ClockReading) {
     guard var file = files[id] else { return }
     guard file.mustKeepSession else {
       let message = "The server has published the upload, perhaps with another content; the file is sent again."

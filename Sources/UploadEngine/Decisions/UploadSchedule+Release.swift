@@ -17,7 +17,7 @@ extension UploadSchedule {
   private static let securingRestMax: Duration = .seconds(60)
 
   /// No space is left for a writer: what may be given back, and from now on it is seen to that there will be more.
-  public mutating func releaseCandidates(bytesMax: UInt64, at now: Moment) -> [ReleaseCandidate] {
+  public mutating func releaseCandidates(bytesMax: UInt64, at now: ClockReading) -> [ReleaseCandidate] {
     guard destination.abilities.durableChunks, limits.rules.haveReleases else { return [] }
     defer { pump(at: now) }
     spool.health.spaceIsShort(until: now.monotonic + Self.shortageTime)
@@ -89,7 +89,7 @@ extension UploadSchedule {
   // MARK: - At the server
 
   /// While space is short the server is asked to bring to its disk what it has.
-  mutating func askForDurability(at now: Moment) {
+  mutating func askForDurability(at now: ClockReading) {
     guard spool.health.isSpaceShort(at: now.monotonic) else { return }
     for id in openFiles.early + queues.large.working
     where requests.controlCount < limits.controlRequests && maySend(at: now) {
@@ -102,7 +102,7 @@ extension UploadSchedule {
     }
   }
 
-  mutating func secureEnded(_ id: FileID, _ sessionID: String, _ outcome: StepOutcome, at now: Moment) {
+  mutating func secureEnded(_ id: FileID, _ sessionID: String, _ outcome: StepOutcome, at now: ClockReading) {
     guard let session = files[id]?.session, session.id == sessionID else { return }
     files[id]?.session?.isSecuring = false
     switch outcome {
@@ -130,8 +130,9 @@ extension UploadSchedule {
   }
 
   /// Nothing more of the file is given up meanwhile, which its writer will notice: that is said, and why.
-  private mutating func securingRefused(_ id: FileID, _ session: UploadSession, _ failure: StepFailure, at now: Moment)
-  {
+  private mutating func securingRefused(
+    _ id: FileID, _ session: UploadSession, _ failure: StepFailure, at now: ClockReading
+  ) {
     let pause = max(
       session.securingPause.map { min($0 * 2, Self.securingRestMax) } ?? Self.securingRest, failure.retryAfter ?? .zero)
     files[id]?.session?.securingPause = pause
@@ -151,7 +152,7 @@ extension UploadSchedule {
   // MARK: - Reading
 
   /// The bytes are no longer in the spool. Those at the server count as long as they belong to this file's session.
-  mutating func chunkIsReleased(_ id: FileID, _ index: Int, at now: Moment) {
+  mutating func chunkIsReleased(_ id: FileID, _ index: Int, at now: ClockReading) {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.mayLackParts = true
     // What is to be compared is read here: what a server has proves nothing of it.
@@ -193,7 +194,7 @@ extension UploadSchedule {
 
   /// Parts of the file are not here, and the server that was asked does not have them. Where another one does, or another user,
   /// that is said; what is kept here is enough to go on there.
-  func releasedPartMissing(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
+  func releasedPartMissing(of file: FileUpload, at now: ClockReading) -> FileStatus.Failure {
     let began = "The disk was full and parts of the file were given up here"
     let kept = "What is left of the file is kept in the spool."
     if let receipt = file.receipt {
@@ -234,7 +235,7 @@ extension UploadSchedule {
   }
 
   /// What is said of such a file.
-  func recordUnreadable(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
+  func recordUnreadable(of file: FileUpload, at now: ClockReading) -> FileStatus.Failure {
     guard catalog.recovery.lacksRecords else {
       return FileStatus.Failure(
         code: "released-part-lost",
@@ -251,7 +252,7 @@ extension UploadSchedule {
   }
 
   /// It is not what was delivered, or cannot be compared with that.
-  func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, isCompared: Bool = true, at now: Moment) {
+  func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, isCompared: Bool = true, at now: ClockReading) {
     file.mayLackParts = true
     file.enter(.failed)
     let name = entry.receipt?.name ?? String(describing: entry.path)

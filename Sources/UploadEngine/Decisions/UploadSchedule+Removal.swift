@@ -4,7 +4,7 @@ import OrderedCollections
 
 /// Files that leave the spool: removed, evicted, taken away by another program.
 extension UploadSchedule {
-  mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: Moment) {
+  mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: ClockReading) {
     openFiles.closed(id)
     restoreUnloaded(id)
     if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
@@ -17,7 +17,7 @@ extension UploadSchedule {
       }
       return
     }
-    guard file.phase != .elsewhere else { return forgetElsewhere(id) }
+    guard file.phase != .routedElsewhere else { return forgetElsewhere(id) }
     doubtEarlierRun(file, of: file.snapshot.names, at: now)
     giveUp(&file, at: now)
     file.enter(.removed(file.receipt == nil ? .undelivered : .delivered))
@@ -36,7 +36,7 @@ extension UploadSchedule {
   }
 
   /// A file that the search had not come to was removed in the mount: its upload ends as that of every other one.
-  private mutating func endUnfound(_ id: FileID, at now: Moment) {
+  private mutating func endUnfound(_ id: FileID, at now: ClockReading) {
     if catalog.recovery.entry(of: id) != nil { actions.append(.forget(id)) }
     guard let record = catalog.recovery.takeRecord(of: id) else { return }
     discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
@@ -44,10 +44,10 @@ extension UploadSchedule {
   }
 
   /// What was delivered stays so, as after an unlink. What was not is said.
-  mutating func vanished(_ id: FileID, at now: Moment) {
+  mutating func vanished(_ id: FileID, at now: ClockReading) {
     restoreUnloaded(id)
     let file = files[id]
-    let isLost = file.map { $0.receipt == nil && $0.phase != .elsewhere && $0.phase != .ignored } ?? false
+    let isLost = file.map { $0.receipt == nil && $0.phase != .routedElsewhere && $0.phase != .ignored } ?? false
     // Parts that are at the server alone are known here only; the file may have got another name there.
     if isLost, file?.lacksParts == true { return interrupted(id, .changedInSpool, at: now) }
     removed(id, endsUnfound: false, at: now)
@@ -64,7 +64,7 @@ extension UploadSchedule {
   /// Ends whatever is under way for a file. Its buffers come back as its requests and reads are answered. A session that
   /// is still being opened is ended when the answer says what its name is. A session that holds what is no longer in the
   /// spool is kept where the file is.
-  mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: Moment) {
+  mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: ClockReading) {
     leaveTransfer(&file)
     for (request, underway) in requests where underway.file == file.id {
       if case .openSession = underway.order { continue }
@@ -73,14 +73,14 @@ extension UploadSchedule {
     abortSession(&file, endsParts: !keepsParts, at: now)
   }
 
-  mutating func evicted(_ id: FileID, at now: Moment) {
+  mutating func evicted(_ id: FileID, at now: ClockReading) {
     restoreUnloaded(id)
     guard var file = files[id] else { return }
     catalog.claims.forgetUnconfirmed(id)
     guard file.phase != .interrupted else { return discarded(id, at: now) }
-    guard file.phase != .elsewhere else { return forgetElsewhere(id) }
+    guard file.phase != .routedElsewhere else { return forgetElsewhere(id) }
     switch file.phase {
-    case .complete, .finishing, .ignored, .removed, .interrupted, .elsewhere: break
+    case .complete, .finishing, .ignored, .removed, .interrupted, .routedElsewhere: break
     case .writing, .held, .ready, .waiting, .failed, .cancelled:
       // Whatever was still to be done with it, nothing of it is left here. What was delivered stays delivered.
       guard file.receipt != nil else { return removed(id, at: now) }

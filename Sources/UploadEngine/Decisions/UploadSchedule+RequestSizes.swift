@@ -27,7 +27,7 @@ extension UploadSchedule {
 
   /// A request of so many bytes was refused for its length: the file goes out in shorter ones, or fails where no shorter ones
   /// are of use.
-  mutating func shortenRequests(of id: FileID, after failure: StepFailure, byteCount: Int, at now: Moment) {
+  mutating func shortenRequests(of id: FileID, after failure: StepFailure, byteCount: Int, at now: ClockReading) {
     guard var file = files[id] else { return }
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
     let isShorter = learnRequestLength(from: shown, byteCount: byteCount)
@@ -60,7 +60,7 @@ extension UploadSchedule {
 
   /// The destination says itself that a file is too large, and may mean what it takes in one request: the file goes in a session, whose
   /// opening is refused where it does not. False where that is not tried.
-  mutating func sendInSession(_ id: FileID, after failure: StepFailure, at now: Moment) -> Bool {
+  mutating func sendInSession(_ id: FileID, after failure: StepFailure, at now: ClockReading) -> Bool {
     guard case .tooLarge(let limit) = failure.kind, !destination.abilities.streamsWholeFiles, var file = files[id],
       file.isWholeFile,
       file.snapshot.sizeBytes > 0, limit.map({ $0 < file.snapshot.sizeBytes }) ?? true

@@ -7,7 +7,7 @@ import OrderedCollections
 extension UploadSchedule {
   /// A read has ended.
   public mutating func chunkRead(
-    _ read: ReadID, result: ReadOutcome, savedBytes saved: Int = 0, encoding: ChunkEncoding = .lz4, at now: Moment
+    _ read: ReadID, result: ReadOutcome, savedBytes saved: Int = 0, encoding: ChunkEncoding = .lz4, at now: ClockReading
   ) {
     defer { pump(at: now) }
     let saving = saved > 0 ? CompressionSaving(encoding: encoding, bytes: saved) : .nothing
@@ -39,7 +39,7 @@ extension UploadSchedule {
         release(read)
         countFound(of: id)
         actions.append(.showStatus(id))
-      } else if !beginsRowAnew(id, with: index, read: read, at: now) {
+      } else if !restartsSequence(id, with: index, read: read, at: now) {
         transfer.set(.read(read, digest), at: index)
       }
     case .changed where reading.isOfGrowingFile:
@@ -75,9 +75,9 @@ extension UploadSchedule {
 
   /// A request has ended. `outcome` is a refusal when there was no response. `hasSentBytes`: some of its body may have gone out.
   public mutating func requestCompleted(
-    _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionFacts,
+    _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionMetrics,
     offers: DestinationOffers = DestinationOffers(), sharedFrame: SharedFrame? = nil, hasSentBytes: Bool = true,
-    at now: Moment
+    at now: ClockReading
   ) {
     defer { pump(at: now) }
     if let sharedFrame { destination.forms.sharedFrames.tried(sharedFrame) }
@@ -89,7 +89,7 @@ extension UploadSchedule {
     noteOrder(of: underway, outcome, at: now)
     learn(offers, at: now)
     destination.forms.learn(outcome)
-    if underway.order.isControl || request == destination.path.trial { lookAtPlannedSessions(at: now) }
+    if underway.order.isControl || request == destination.path.trial { checkPlannedSessions(at: now) }
     switch underway.order {
     case .chunk, .run, .wholeFile, .bundle: unwatch(request, underway, outcome, at: now)
     case .prewarm, .openSession, .querySession:
@@ -105,8 +105,8 @@ extension UploadSchedule {
 
   /// What became of the request is told to what it was sent for.
   private mutating func answered(
-    _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
-    at now: Moment
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, _ connection: HTTPConnectionMetrics,
+    at now: ClockReading
   ) {
     switch underway.order {
     case .prewarm:
@@ -150,7 +150,7 @@ extension UploadSchedule {
     return .refused(StepFailure(.transport(.timedOut), "The request made no progress; it is sent again."))
   }
 
-  mutating func learn(_ offers: DestinationOffers, at now: Moment) {
+  mutating func learn(_ offers: DestinationOffers, at now: ClockReading) {
     if let abilities = offers.abilities { learn(abilities, at: now) }
     destination.forms.learn(offers)
     if let files = offers.filesPerRequest {
@@ -170,12 +170,12 @@ extension UploadSchedule {
   }
 
   /// A catalog entry with this receipt is durable. An entry that was read before the receipt came does not count.
-  public mutating func recorded(_ id: FileID, receipt: Receipt?, at now: Moment) {
+  public mutating func recorded(_ id: FileID, receipt: Receipt?, at now: ClockReading) {
     recorded([(id: id, receipt: receipt)], at: now)
   }
 
   /// Several catalog entries are durable, of one transaction; some have no receipt.
-  public mutating func recorded(_ entries: [(id: FileID, receipt: Receipt?)], at now: Moment) {
+  public mutating func recorded(_ entries: [(id: FileID, receipt: Receipt?)], at now: ClockReading) {
     if spool.health.recordSucceeds() { actions.append(.showSummary) }
     for entry in entries {
       if let receipt = entry.receipt {
@@ -188,7 +188,7 @@ extension UploadSchedule {
   }
 
   /// The disk does not take what is to be recorded, which is tried again. What was delivered meanwhile does not count until it is.
-  public mutating func recordingFails(_ reason: String, at now: Moment) {
+  public mutating func recordingFails(_ reason: String, at now: ClockReading) {
     // What nobody waits for is tried again without a word.
     let revisions = revisionsToRecord
     guard files.counts.finishing > 0 || !revisions.isEmpty || spool.health.record?.isLasting == true else {
@@ -233,7 +233,7 @@ extension UploadSchedule {
     actions.append(.showSummary)
   }
 
-  private mutating func believe(_ receipt: Receipt, of id: FileID, at now: Moment) {
+  private mutating func believe(_ receipt: Receipt, of id: FileID, at now: ClockReading) {
     guard var file = files[id], file.phase == .finishing || file.isUnrecorded, file.receipt == receipt else { return }
     file.enter(.complete)
     file.lastFailure = nil
@@ -250,12 +250,12 @@ extension UploadSchedule {
   }
 
   /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
-  private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment) {
+  private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: ClockReading) {
     guard case .refused(let failure) = outcome else {
       destination.latestAnswer.came(at: now.monotonic)
       return destination.endpoints.succeeded(endpoint, at: now.monotonic)
     }
-    switch failure.kind.wordOfAddress {
+    switch failure.kind.endpointVerdict {
     case .nothing: break
     case .failed: destination.endpoints.failed(endpoint, at: now.monotonic)
     case .answered:
@@ -264,7 +264,7 @@ extension UploadSchedule {
     }
   }
 
-  mutating func noteWarmth(_ id: FileID, _ connection: HTTPConnectionFacts) {
+  mutating func noteWarmth(_ id: FileID, _ connection: HTTPConnectionMetrics) {
     guard !connection.protocolName.isEmpty, let file = files.entry(id)?.file else { return }
     let isFirst = file.transfer?.doneCount == 0
     guard isFirst || file.progress.protocolName != connection.protocolName else { return }
@@ -319,7 +319,7 @@ extension StepFailure {
 }
 
 extension FileStatus.Failure {
-  init(code: String, message: String, at now: Moment) {
+  init(code: String, message: String, at now: ClockReading) {
     self.init(code: code, message: message, atMilliseconds: now.wallMilliseconds)
   }
 }

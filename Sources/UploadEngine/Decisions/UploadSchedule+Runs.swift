@@ -13,12 +13,12 @@ extension UploadSchedule {
   // MARK: - The line
 
   /// One more request with bytes of a larger file may go out.
-  func hasRoomOnLine(at now: Moment) -> Bool {
+  func hasRoomOnLine(at now: ClockReading) -> Bool {
     !limits.followsLine || link.hasRoom(beside: requestsAwaited(at: now), at: now.monotonic)
   }
 
   /// So many of the requests under way have nothing to send, and wait for their answers: others go out beside them.
-  func requestsAwaited(at now: Moment) -> Int {
+  func requestsAwaited(at now: ClockReading) -> Int {
     limits.followsLine && destination.abilities.takesRuns ? link.requestsAwaited(at: now.monotonic) : 0
   }
 
@@ -29,7 +29,7 @@ extension UploadSchedule {
   }
 
   /// The most that one request carries of several small files.
-  func bundleBytes(at now: Moment) -> Int {
+  func bundleBytes(at now: ClockReading) -> Int {
     guard limits.followsLine else { return .max }
     return max(limits.smallFileBytes, link.bundleBytes(ofEachOf: limits.parallelSmallRequests, at: now.monotonic))
   }
@@ -50,7 +50,7 @@ extension UploadSchedule {
   }
 
   /// The chunks that go out together with this one of the same file.
-  func run(from first: Int, of file: FileUpload, at now: Moment) -> [Int] {
+  func run(from first: Int, of file: FileUpload, at now: ClockReading) -> [Int] {
     guard destination.abilities.takesRuns, case .upTo(let most) = destination.forms.runs, destination.gate.isOpen,
       !file.progress.setbacks.areRepeated,
       destination.forms.mayFormRuns(at: now.monotonic),
@@ -74,7 +74,7 @@ extension UploadSchedule {
 
   /// How long a request is: what its stream carries in about two seconds. At the file's end half of its share of what is left: streams are not
   /// equally fast, and none is to have much to do when the others have nothing left.
-  private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: Moment) -> Int {
+  private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: ClockReading) -> Int {
     let streams = max(1, min(link.streams, pipeline.parallelism))
     let chunkBytes = transfer.plan.chunkBytes
     var bytes = min(limits.bufferBytes, link.tier.chunkBytes, destination.sizes.requestBytesMax)
@@ -91,7 +91,7 @@ extension UploadSchedule {
   /// A request with chunks of a session has ended: each of them hears what became of it.
   mutating func chunksEnded(
     _ id: FileID, _ request: HTTPRequestID, _ chunks: [ChunkOrder], _ session: String, _ outcome: StepOutcome,
-    sentAt: MonotonicTime, at now: Moment
+    sentAt: MonotonicTime, at now: ClockReading
   ) {
     if chunks.count > 1, case .refused(let failure) = outcome {
       return runRefused(id, request, chunks, session, failure, sentAt: sentAt, at: now)
@@ -112,7 +112,7 @@ extension UploadSchedule {
   /// A request with several chunks was refused as a whole, or has broken off: what arrived of it whole, the server may have kept.
   private mutating func runRefused(
     _ id: FileID, _ request: HTTPRequestID, _ chunks: [ChunkOrder], _ session: String, _ failure: StepFailure,
-    sentAt: MonotonicTime, at now: Moment
+    sentAt: MonotonicTime, at now: ClockReading
   ) {
     if failure.kind == .requestTooLarge {
       let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)

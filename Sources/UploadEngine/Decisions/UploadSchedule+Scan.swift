@@ -5,17 +5,17 @@ import OrderedCollections
 /// The search of the spool, and what it has not found.
 extension UploadSchedule {
   /// Nothing is forgotten and no session ended because of it: the scan goes on.
-  mutating func scanFailing(_ path: RelativePath, errno: Int32, at now: Moment) {
+  mutating func scanFailing(_ path: RelativePath, errno: Int32, at now: ClockReading) {
     scanFailing(path, FileStatus.Failure(unreadableFolder: path, errno: errno, at: now), at: now)
   }
 
   /// The search of the spool waits until it is known what earlier runs knew of the files that it will find.
-  mutating func searchWaits(reason: String, at now: Moment) {
+  mutating func searchWaits(reason: String, at now: ClockReading) {
     scanFailing(.root, FileStatus.Failure(unreadableCatalog: reason, at: now), at: now)
     pump(at: now)
   }
 
-  mutating func scanFailing(_ path: RelativePath, _ failure: FileStatus.Failure, at now: Moment) {
+  mutating func scanFailing(_ path: RelativePath, _ failure: FileStatus.Failure, at now: ClockReading) {
     let (isFirst, isNews) = spool.health.scanFails(at: path, failure)
     if isFirst { timers.insert(.scan, at: now.monotonic + Self.scanPatience) }
     if isNews { actions.append(.report(.scanFailing(path, failure))) }
@@ -25,7 +25,7 @@ extension UploadSchedule {
   /// Calls and the drain wait for what the disk cannot say no longer than that.
   private static let scanPatience: Duration = .seconds(10)
 
-  mutating func scanEnded(at now: Moment) {
+  mutating func scanEnded(at now: ClockReading) {
     spool.isScanned = true
     endUnmet()
     spool.health.scanEnded()
@@ -46,11 +46,11 @@ extension UploadSchedule {
     }
     // Of one that memory does not hold an event may be about to come.
     catalog.recovery.keepEntries(putOff + catalog.recovery.entries { memory.unloaded[$0] != nil })
-    endInherited(at: now)
+    endRecovered(at: now)
   }
 
   /// Nothing goes on with what an earlier run has recorded of an upload.
-  mutating func endRecord(of id: FileID, at now: Moment) {
+  mutating func endRecord(of id: FileID, at now: ClockReading) {
     guard let record = catalog.recovery.takeRecord(of: id), files[id]?.session?.id != record.sessionID
     else { return }
     // Of a file that is gone: nothing else ends it. That of a delivered one is published.

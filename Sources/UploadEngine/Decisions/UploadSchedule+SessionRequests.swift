@@ -5,7 +5,7 @@ import OrderedCollections
 /// Sessions of files at work: made, asked for, committed, given up. What their answers mean is in `UploadSchedule+Sessions`.
 extension UploadSchedule {
   /// Another session, and every chunk again.
-  mutating func beginSession(of file: inout FileUpload, at now: Moment) {
+  mutating func beginSession(of file: inout FileUpload, at now: ClockReading) {
     let session = makeSession(for: file, at: now)
     file.session = session
     file.transfer = ChunkTransfer(
@@ -13,7 +13,7 @@ extension UploadSchedule {
   }
 
   /// A session that is still to be opened.
-  mutating func makeSession(for file: FileUpload, at now: Moment) -> UploadSession {
+  mutating func makeSession(for file: FileUpload, at now: ClockReading) -> UploadSession {
     UploadSession(
       state: .wanted, id: nil, nonce: makeNonce(),
       chunkBytes: newChunkBytes(for: file),
@@ -63,12 +63,12 @@ extension UploadSchedule {
 
   /// Ends the session at the server. One that is still being opened is ended when the answer comes. One that holds what nobody
   /// else has stays, unless the file is gone.
-  mutating func abortSession(_ file: inout FileUpload, endsParts: Bool = false, at now: Moment) {
+  mutating func abortSession(_ file: inout FileUpload, endsParts: Bool = false, at now: ClockReading) {
     guard let session = file.session, endsParts || !file.mustKeepSession else { return }
     file.session = nil
     guard let identity = session.identity else { return }
     discard(identity, of: session.owner, at: now)
-    if destination.abilities.rows == .growing {
+    if destination.abilities.appendSequences == .growing {
       for token in session.held.distinctTokens {
         discard(SessionIdentity(id: token, nonce: []), of: session.owner, at: now)
       }
@@ -77,7 +77,7 @@ extension UploadSchedule {
     actions.append(.removeResume(file.id))
   }
 
-  mutating func sendControl(_ id: FileID, at now: Moment) {
+  mutating func sendControl(_ id: FileID, at now: ClockReading) {
     guard requests.controlCount < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
       entry.file.phase == .ready, !entry.file.isWholeFile, let state = entry.file.session?.state,
       wantsRequest(entry.file, state), mayProbe(with: entry.file)
@@ -108,7 +108,7 @@ extension UploadSchedule {
     return mayCommit(transfer)
   }
 
-  mutating func openSession(_ file: inout FileUpload, at now: Moment) {
+  mutating func openSession(_ file: inout FileUpload, at now: ClockReading) {
     guard var session = file.session else { return }
     let path = openingPath(of: file) ?? file.path
     if destination.abilities.bindsNameAtOpening { session.boundPath = path }
@@ -132,10 +132,10 @@ extension UploadSchedule {
   /// Whether its session is to leave open how long it is. An upload to which chunks are appended is published by the last byte of
   /// the length that was declared for it, so none is declared of a file that is held back.
   private func isLengthOpen(_ file: FileUpload) -> Bool {
-    file.isOpen || destination.abilities.rows == .one && file.phase == .held
+    file.isOpen || destination.abilities.appendSequences == .one && file.phase == .held
   }
 
-  mutating func querySession(_ file: inout FileUpload, at now: Moment) {
+  mutating func querySession(_ file: inout FileUpload, at now: ClockReading) {
     guard var session = file.session, let identity = session.identity else { return }
     session.acknowledgedSinceAsked = []
     session.state = .querying(
@@ -148,7 +148,7 @@ extension UploadSchedule {
   /// way: then the answer comes one round trip after the tail and not two (design: commit with the tail). What is
   /// published is the content of one epoch at which nobody was writing, because the proof covers every chunk. False when the
   /// server has published the session as something else.
-  private mutating func publish(_ file: inout FileUpload, at now: Moment) -> Bool {
+  private mutating func publish(_ file: inout FileUpload, at now: ClockReading) -> Bool {
     guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
       file.publishing == nil, !file.isOpen, file.growth == nil, mayCommit(transfer),
       let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits)
@@ -187,14 +187,14 @@ extension UploadSchedule {
     file.progress.committedEpoch = epoch
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: epoch, nonce: file.session?.nonce ?? [],
-      isOnce: destination.abilities.publishesOnce == .everything)
+      isOnce: destination.abilities.atMostOnceScope == .everything)
     timers.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     return true
   }
 
   /// Some servers assemble a large file for minutes, and one may be about nothing and never end: said after 20 s, 60 s, and so
   /// on, in longer and longer steps.
-  mutating func noteSlowPublication(_ request: HTTPRequestID, at now: Moment) {
+  mutating func noteSlowPublication(_ request: HTTPRequestID, at now: ClockReading) {
     guard let underway = requests[request], case .commit = underway.order, let id = underway.file,
       let file = files.entry(id)?.file,
       let path = file.publishing?.path

@@ -5,7 +5,7 @@ import Lookup
 /// Sessions at the server: opened, asked about, begun anew.
 extension UploadSchedule {
   mutating func sessionOpenEnded(
-    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: ClockReading
   ) {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
       // Nobody wants it any more: the file went another way meanwhile.
@@ -68,7 +68,7 @@ extension UploadSchedule {
   }
 
   mutating func sessionQueryEnded(
-    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: ClockReading
   ) {
     guard var file = files[id], file.session?.state == .querying(request) else { return }
     switch outcome {
@@ -182,7 +182,7 @@ extension UploadSchedule {
   /// The server has forgotten the session, or what it has is of no use: another one, and every chunk again. The first time at
   /// once: a session that nothing was sent into for long is gone at many servers.
   mutating func restartSession(
-    _ id: FileID, by failure: FileStatus.Failure, isLoss: Bool = true, at now: Moment
+    _ id: FileID, by failure: FileStatus.Failure, isLoss: Bool = true, at now: ClockReading
   ) {
     if failure.code == StepFailure.Kind.sessionDamaged.code, let file = files[id], file.mustKeepSession {
       // The server keeps it, and looks at it again: it is the only one that has the parts, and nobody is to end it for that.
@@ -197,7 +197,7 @@ extension UploadSchedule {
 
   /// The server does not know the session: another one, and every chunk again. One that holds what nobody else has is not
   /// given up: the file fails until somebody has seen to it that the right server is asked, as the right user.
-  mutating func restartSession(_ id: FileID, at now: Moment) {
+  mutating func restartSession(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     guard !file.mustKeepSession else {
       file.session?.state = .unconfirmed

@@ -4,14 +4,14 @@ import Lookup
 /// Small files that travel together are compressed together (spec C7): what they have in common, their heads first of all, is sent once.
 extension UploadSchedule {
   /// The files of a request are compressed together.
-  mutating func shareFrame(_ turns: [WholeFileTurn], at now: Moment) -> Bool {
+  mutating func shareFrame(_ turns: [WholeFileTurn], at now: ClockReading) -> Bool {
     guard turns.count > 1 else { return false }
     let mayAll = turns.allSatisfy { turn in files.entry(turn.id).map { mayShareFrame($0.file, at: now) } ?? false }
     return mayAll && destination.forms.sharedFrames.isTried()
   }
 
   /// A file is read as it is, because it will be compressed with others: there are some, and the next request is a try.
-  func waitsForSharedFrame(_ file: FileUpload, byteCount: Int, at now: Moment) -> Bool {
+  func waitsForSharedFrame(_ file: FileUpload, byteCount: Int, at now: ClockReading) -> Bool {
     let hasCompany = memory.buffers.smallInUse > 0 || requests.smallCount > 0
     return byteCount <= UploadConstants.sharedFrameFileBytes && destination.sizes.filesPerRequest > 1 && hasCompany
       && !file.goesAlone
@@ -19,7 +19,7 @@ extension UploadSchedule {
   }
 
   /// Those of a request without a frame that go as they are. The others come back when they have been read once more.
-  mutating func withoutThoseReadForThemselves(_ turns: [WholeFileTurn], at now: Moment) -> [WholeFileTurn] {
+  mutating func withoutThoseReadForThemselves(_ turns: [WholeFileTurn], at now: ClockReading) -> [WholeFileTurn] {
     var ready: [WholeFileTurn] = []
     for turn in turns where !readForItself(turn, at: now) { ready.append(turn) }
     return ready
@@ -27,7 +27,7 @@ extension UploadSchedule {
 
   /// A file was read as it is for a frame, and there is none: it is read once more, to be compressed for itself. A trial is not held up
   /// for that. False when it goes as it is.
-  private mutating func readForItself(_ turn: WholeFileTurn, at now: Moment) -> Bool {
+  private mutating func readForItself(_ turn: WholeFileTurn, at now: ClockReading) -> Bool {
     guard destination.gate.isOpen, !memory.budget.readsPlainly, let read = turn.read, memory.buffers.isForFrame(read),
       let entry = files.entry(turn.id), let transfer = entry.file.transfer,
       transfer.plan.byteCount(of: 0) >= ChunkCompressor.chunkBytesMin, compression(of: entry.file, at: now).isPossible
@@ -38,7 +38,7 @@ extension UploadSchedule {
     return true
   }
 
-  private func mayShareFrame(_ file: FileUpload, at now: Moment) -> Bool {
+  private func mayShareFrame(_ file: FileUpload, at now: ClockReading) -> Bool {
     guard destination.forms.sharedFrames.isOffered, destination.abilities.takesSharedFrames,
       !memory.budget.readsPlainly, isSmall(file)
     else { return false }
@@ -48,7 +48,7 @@ extension UploadSchedule {
 
   /// What the line has shown while it was never idle, where that is little: more may be all that the machines at its ends can do with small
   /// files, of which short requests say more than of the line.
-  private func lineOfShortRequests(at now: Moment) -> Double? {
+  private func lineOfShortRequests(at now: ClockReading) -> Double? {
     guard let shown = link.shownBytesPerSecond(at: now.monotonic) else { return nil }
     switch SpeedTier(bytesPerSecond: shown) {
     case .slow, .normal: return shown

@@ -12,7 +12,7 @@ extension UploadSchedule {
 
   /// What the destination says that it takes; the latest word counts. What was too large and is not any more is delivered.
   public mutating func learn(
-    _ stated: DestinationLimits, _ offers: DestinationOffers = DestinationOffers(), at now: Moment
+    _ stated: DestinationLimits, _ offers: DestinationOffers = DestinationOffers(), at now: ClockReading
   ) {
     destination.sizes.learn(stated)
     learn(offers, at: now)
@@ -25,7 +25,7 @@ extension UploadSchedule {
   }
 
   /// A person says that there is more room now: the destination is asked, and decides until it has answered.
-  mutating func forgetLimits(for file: FileUpload, at now: Moment) {
+  mutating func forgetLimits(for file: FileUpload, at now: ClockReading) {
     guard file.lastFailure?.code == Self.tooLargeCode else { return }
     destination.sizes.forgetFileBytesMax()
     askForLimits(at: now)
@@ -35,7 +35,7 @@ extension UploadSchedule {
   public func sizeLimit(of id: FileID) -> SizeLimit {
     guard let limit = fileBytesMax else { return .none }
     switch files.entry(id)?.file.phase {
-    case .ignored, .elsewhere, .removed: return .notDelivered
+    case .ignored, .routedElsewhere, .removed: return .notDelivered
     case .writing, .held, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled:
       return .bytes(limit)
     case nil: return limits.rules.asker == nil ? .bytes(limit) : .notDelivered
@@ -43,7 +43,7 @@ extension UploadSchedule {
   }
 
   /// The size of a file that is not complete may be another one than before.
-  mutating func noteSize(of id: FileID, at now: Moment) {
+  mutating func noteSize(of id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file, file.phase == .writing || file.phase == .held else { return }
     let isOver = isTooLarge(file)
     guard isOver != (file.lastFailure?.code == Self.tooLargeCode) else { return }
@@ -55,7 +55,7 @@ extension UploadSchedule {
     fileBytesMax.map { file.snapshot.sizeBytes > $0 } ?? false
   }
 
-  private mutating func outgrew(_ id: FileID, at now: Moment) {
+  private mutating func outgrew(_ id: FileID, at now: ClockReading) {
     guard var file = files[id], let limit = fileBytesMax else { return }
     let failure = FileStatus.Failure(
       code: Self.tooLargeCode,
@@ -72,13 +72,13 @@ extension UploadSchedule {
     actions.append(.report(.outgrown(id, file.path, failure)))
   }
 
-  private mutating func fitsAgain(_ id: FileID, at now: Moment) {
+  private mutating func fitsAgain(_ id: FileID, at now: ClockReading) {
     files[id]?.lastFailure = nil
     actions.append(.showStatus(id))
   }
 
   /// The destination is known not to take a file of this size; asking it would cost all of its bytes.
-  func tooLarge(_ file: FileUpload, at now: Moment) -> FileStatus.Failure? {
+  func tooLarge(_ file: FileUpload, at now: ClockReading) -> FileStatus.Failure? {
     guard let limit = fileBytesMax, isTooLarge(file) else { return nil }
     let hasSent = file.session.map { !$0.held.isEmpty } ?? false
     return FileStatus.Failure(
@@ -89,7 +89,7 @@ extension UploadSchedule {
   }
 
   /// Asks what the destination takes: at the start, and when a file is opened, but not at each of a burst.
-  public mutating func askForLimits(at now: Moment) {
+  public mutating func askForLimits(at now: ClockReading) {
     let rest: Duration = totals.outgrownFiles > 0 ? .seconds(1) : UploadConstants.keepAliveInterval
     guard limits.asksForLimits, destination.sizes.ask(after: rest, at: now.monotonic) else { return }
     actions.append(.askForLimits(makeRequestID()))

@@ -28,7 +28,7 @@ extension UploadSchedule {
 
   /// Reads those that wait, as far as there are buffers. One that somebody has opened again is passed over: it comes back
   /// when it has settled.
-  mutating func readSmallFiles(at now: Moment) {
+  mutating func readSmallFiles(at now: ClockReading) {
     while memory.buffers.smallInUse < smallBuffers, let id = queues.small.popFirst() {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen else { continue }
       let transfer = file.transfer ?? FileUpload.wholeTransfer(of: file.snapshot.sizeBytes)
@@ -42,7 +42,7 @@ extension UploadSchedule {
   }
 
   /// Sends those whose bytes are there.
-  mutating func sendSmallFiles(at now: Moment) {
+  mutating func sendSmallFiles(at now: ClockReading) {
     queues.small.beginGathering(at: now.monotonic)
     if !destination.gate.isOpen, maySend(at: now) { orderForATrial() }
     while !queues.small.ready.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
@@ -67,7 +67,7 @@ extension UploadSchedule {
 
   /// Small files have waited for company for long enough; while they have not, it is seen to that they will. However many
   /// there are, they leave most requests to larger files.
-  private mutating func haveGathered(at now: Moment) -> Bool {
+  private mutating func haveGathered(at now: ClockReading) -> Bool {
     let hasLargerOnes = !queues.medium.working.isEmpty || !queues.large.working.isEmpty
     guard destination.sizes.filesPerRequest > 1 else {
       return !hasLargerOnes || requests.smallCount < limits.parallelSmallRequests
@@ -85,7 +85,7 @@ extension UploadSchedule {
 
   /// Those that go in the next request. Some stay for later: their name is being published by another request, or an
   /// earlier content of theirs is.
-  private mutating func takeSmallFiles(countMax: Int, at now: Moment) -> [WholeFileTurn] {
+  private mutating func takeSmallFiles(countMax: Int, at now: ClockReading) -> [WholeFileTurn] {
     var taken: [WholeFileTurn] = []
     var names: LookupSet<RelativePath> = []
     var rest: [FileID] = []
@@ -141,7 +141,7 @@ extension UploadSchedule {
   }
 
   /// One request for one file or several.
-  mutating func sendWholeFiles(_ turns: [WholeFileTurn], sharesFrame: Bool = false, at now: Moment) {
+  mutating func sendWholeFiles(_ turns: [WholeFileTurn], sharesFrame: Bool = false, at now: ClockReading) {
     var orders: [WholeFileOrder] = []
     var byteCount: UInt64 = 0
     var opensConnection = false
@@ -170,7 +170,7 @@ extension UploadSchedule {
     let request = send(
       orders.count == 1 ? .wholeFile(first) : .bundle(orders), for: orders.count == 1 ? first.file : nil,
       byteCount: Int(clamping: byteCount), opensConnection: opensConnection, at: now)
-    let isOnce = destination.abilities.publishesOnce != .nothing
+    let isOnce = destination.abilities.atMostOnceScope != .nothing
     for order in orders {
       files.update(order.file) { file in
         file.publishing = FileUpload.Publishing(
@@ -185,8 +185,8 @@ extension UploadSchedule {
 
   /// A request with whole files has ended: each of them hears what became of it.
   mutating func wholeFilesEnded(
-    _ orders: [WholeFileOrder], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
-    _ frame: SharedFrame? = nil, at now: Moment
+    _ orders: [WholeFileOrder], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionMetrics,
+    _ frame: SharedFrame? = nil, at now: ClockReading
   ) {
     if orders.count > 1, case .refused(let failure) = outcome, failure.kind == .requestTooLarge {
       let byteCount = orders.reduce(0) { $0 + (files.entry($1.file)?.file.snapshot.sizeBytes ?? 0) }

@@ -6,7 +6,7 @@ import OrderedCollections
 /// What people and the catalog are told.
 extension UploadSchedule {
   /// Everything about one file.
-  public func status(of id: FileID, publishedName: (RelativePath) -> String, at now: Moment) -> FileStatus? {
+  public func status(of id: FileID, publishedName: (RelativePath) -> String, at now: ClockReading) -> FileStatus? {
     guard let file = files[id] else { return nil }
     let path = file.snapshot.names.first ?? file.path
     let name = givenName(of: file, path) ?? publishedName(path)
@@ -50,7 +50,7 @@ extension UploadSchedule {
   ///
   /// Takes no longer for a hundred thousand files than for one. Files of which chunks are acknowledged while they wait
   /// count with their whole size in ``MountSummary/pendingBytes``.
-  public mutating func summary(at now: Moment) -> MountSummary {
+  public mutating func summary(at now: ClockReading) -> MountSummary {
     var summary = MountSummary()
     let counts = files.counts
     let working = queues.working.compactMap { files.entry($0)?.file }.filter { $0.phase == .ready }
@@ -118,7 +118,7 @@ extension UploadSchedule {
 
   /// What the catalog is to hold of a file; nil when it is to hold nothing.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
-    guard let file = files[id], !file.phase.isRemoved, file.phase != .elsewhere else { return nil }
+    guard let file = files[id], !file.phase.isRemoved, file.phase != .routedElsewhere else { return nil }
     if var entry = catalog.claims.unconfirmedEntry(of: id) {
       if entry.isDelivered {
         let isOfDisk = entry.failureCode == FileUpload.diskRemainsCode
@@ -133,7 +133,7 @@ extension UploadSchedule {
     case .failed where file.isUnrecorded: state = file.isLocal ? .complete : .evicted
     case .finishing, .complete: state = file.isLocal ? .complete : .evicted
     case .interrupted, .failed, .cancelled: state = .failed
-    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed: state = .pending
+    case .writing, .held, .ignored, .routedElsewhere, .ready, .waiting, .removed: state = .pending
     }
     let unclear = mayBePublished(file) ? FileUpload.unclearAfterCrash : nil
     let isOnItsWay = file.phase == .ready || file.isWaiting
@@ -182,12 +182,13 @@ extension UploadSchedule {
       let isKnown = !file.isOpen && file.snapshot.interruption?.isOfSpool != true
       return isKnown ? FileUpload.cancelledCode : FileUpload.cancelledOpenCode
     }
-    guard let wish = file.progress.wish, file.lastFailure?.code != FileUpload.unclearAfterCrash.code else { return nil }
+    guard let userRequest = file.progress.userRequest, file.lastFailure?.code != FileUpload.unclearAfterCrash.code
+    else { return nil }
     switch file.phase {
     case .writing, .ready, .waiting, .failed:
-      let code = wish == .named(file.path) ? FileUpload.publishedAsNamedCode : FileUpload.publishedAsIsCode
+      let code = userRequest == .named(file.path) ? FileUpload.publishedAsNamedCode : FileUpload.publishedAsIsCode
       return file.progress.acceptedInterruption?.mayBeRemains == true ? code + FileUpload.ofRemainsSuffix : code
-    case .held, .ignored, .elsewhere, .interrupted, .finishing, .complete, .cancelled, .removed: return nil
+    case .held, .ignored, .routedElsewhere, .interrupted, .finishing, .complete, .cancelled, .removed: return nil
     }
   }
 
@@ -212,7 +213,7 @@ extension UploadSchedule {
     case .writing, .ready, .waiting, .finishing: return nil
     case .interrupted where file.isAwaitingDisk: return nil
     case .complete: return (file.snapshot.epoch, .delivered)
-    case .held, .ignored, .elsewhere: return (file.snapshot.epoch, .notToBeDelivered)
+    case .held, .ignored, .routedElsewhere: return (file.snapshot.epoch, .notToBeDelivered)
     case .interrupted, .failed, .cancelled: return (file.snapshot.epoch, .failed)
     case .removed(let removal): return (.max, removal == .delivered ? .delivered : .failed)
     }
@@ -255,9 +256,9 @@ extension UploadSchedule {
     switch file.phase {
     case .complete:
       // What was delivered here, and renamed, may go elsewhere by now.
-      return (file.isShown || limits.leavesAlone(file.snapshot.names) == .elsewhere)
+      return (file.isShown || limits.leavesAlone(file.snapshot.names) == .routedElsewhere)
         && EvictionCandidate(file.snapshot) == candidate
-    case .ignored, .elsewhere: return true
+    case .ignored, .routedElsewhere: return true
     case .interrupted: return interruptedPolicy(for: file) == .discard
     case .writing, .held, .ready, .waiting, .finishing, .failed, .cancelled, .removed: return false
     }
@@ -268,24 +269,24 @@ extension UploadSchedule {
   func mayCountAsWhole(_ id: FileID) -> Bool {
     guard let file = files.entry(id)?.file else { return true }
     switch file.phase {
-    case .ignored, .elsewhere, .removed: return true
+    case .ignored, .routedElsewhere, .removed: return true
     case .writing, .held, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled:
       return file.snapshot.interruption == nil
     }
   }
 
   /// Delivered files whose local copy has been kept long enough, oldest delivery first, at most `countMax`.
-  public mutating func expired(at now: Moment, countMax: Int) -> [EvictionCandidate] {
+  public mutating func expired(at now: ClockReading, countMax: Int) -> [EvictionCandidate] {
     expiry(at: now).map { files.oldestDelivered(countMax: countMax, by: $0) } ?? []
   }
 
   /// Of those that memory does not hold some may have been kept as long.
-  public mutating func wantExpired(at now: Moment) {
+  public mutating func wantExpired(at now: ClockReading) {
     if let time = expiry(at: now) { wantDelivered(by: time, at: now) }
   }
 
   /// What was delivered by then, as ``FileUpload/deliveredAt`` counts, is kept no longer.
-  private mutating func expiry(at now: Moment) -> Int64? {
+  private mutating func expiry(at now: ClockReading) -> Int64? {
     limits.keepDelivered.map { steadyClock.milliseconds(at: now) &- $0.wholeNanoseconds / 1_000_000 }
   }
 
@@ -300,7 +301,7 @@ extension UploadSchedule {
     switch file.phase {
     case .writing: return .writing
     case .held: return .held
-    case .ignored, .elsewhere: return .ignored
+    case .ignored, .routedElsewhere: return .ignored
     case .interrupted: return .interrupted
     case .waiting: return .waiting
     case .finishing: return .uploading
@@ -321,7 +322,7 @@ extension UploadSchedule {
       "The name looks like one that a program uses while it writes; the file is delivered once it is renamed, or with "
         + "`uploadfs-mount publish`."
     case .ignored: "A rule says that the file is not uploaded; it is kept in the spool."
-    case .elsewhere: "A rule says that the file goes to other destinations."
+    case .routedElsewhere: "A rule says that the file goes to other destinations."
     case .interrupted where file.snapshot.interruption?.isOfSpool == true:
       "The spool's disk does not say, or has not taken, what the file holds; it is delivered once it does, without anybody's help."
     case .interrupted where file.snapshot.interruption == .changedInSpool:
@@ -353,7 +354,7 @@ extension UploadSchedule {
 
   /// Nothing has come from the destination since it was asked, and nothing more could be sent: it may hang, or the line be gone. That is
   /// a failure later only, because it may as well be slow.
-  private func silence(about file: FileUpload, at now: Moment) -> String? {
+  private func silence(about file: FileUpload, at now: ClockReading) -> String? {
     guard file.phase == .ready, destination.gate.failure == nil, file.lastFailure == nil else { return nil }
     let moves = requests.compactMap { id, underway in
       underway.concerns(file.id) ? watchdog.movedAt(id) ?? underway.sentAt : nil
@@ -368,7 +369,7 @@ extension UploadSchedule {
   /// Answers take less time on any line.
   private static let silenceToMention: Duration = .seconds(4)
 
-  private func describeBytes(of file: FileUpload, in status: inout FileStatus, at now: Moment) {
+  private func describeBytes(of file: FileUpload, in status: inout FileStatus, at now: ClockReading) {
     let size = file.snapshot.sizeBytes
     status.writtenBytes = size
     status.totalBytes = size
@@ -397,7 +398,7 @@ extension UploadSchedule {
     status.tier = link.tier.rawValue
   }
 
-  private func describeFailure(of file: FileUpload, in status: inout FileStatus, at now: Moment) {
+  private func describeFailure(of file: FileUpload, in status: inout FileStatus, at now: ClockReading) {
     status.attempts = max(file.attempts, file.progress.setbacks.count)
     status.lastFailure = file.lastFailure
     switch file.phase {
@@ -407,7 +408,7 @@ extension UploadSchedule {
       status.lastFailure = destination.gate.failure
       status.attempts = max(file.attempts, destination.gate.attempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
-    case .writing, .held, .ignored, .elsewhere, .interrupted, .ready, .finishing, .complete, .failed, .cancelled,
+    case .writing, .held, .ignored, .routedElsewhere, .interrupted, .ready, .finishing, .complete, .failed, .cancelled,
       .removed:
       break
     }
@@ -419,7 +420,7 @@ extension UploadSchedule {
   }
 
   /// When the destination is tried again; now, while the one probe is under way.
-  private func gateReopens(at now: Moment) -> Int64? {
+  private func gateReopens(at now: ClockReading) -> Int64? {
     switch destination.gate.state {
     case .open: nil
     case .closed(let until): now.wallMilliseconds(at: until)

@@ -17,7 +17,7 @@ extension UploadSchedule {
   private static let slowPart = 0.25
 
   /// Ends the requests that hang, after a look at how far all are.
-  mutating func endStragglers(at now: Moment) {
+  mutating func endStragglers(at now: ClockReading) {
     guard destination.gate.isOpen, let bytesPerSecond = link.expectedBytesPerSecond(at: now.monotonic),
       bytesPerSecond > 0,
       link.inFlight < min(link.streams, pipeline.parallelism)
@@ -41,7 +41,7 @@ extension UploadSchedule {
 
   /// Everything of it is at the server or on its way there. Chunks that follow each other have one connection.
   private func isAtItsEnd(_ file: FileUpload) -> Bool {
-    guard file.phase == .ready, destination.abilities.rows == .none else { return false }
+    guard file.phase == .ready, destination.abilities.appendSequences == .none else { return false }
     return file.transfer?.isOnItsWay ?? false
   }
 
@@ -52,7 +52,7 @@ extension UploadSchedule {
 
   private func hangs(
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ patience: Duration, _ bytesPerSecond: Double,
-    at now: Moment
+    at now: ClockReading
   ) -> Bool {
     let age = now.monotonic - underway.sentAt
     // Another one has been answered meanwhile: the line is good.

@@ -18,7 +18,7 @@ extension UploadSchedule {
   }
 
   /// Sends it; false when it has no name to be published under.
-  mutating func stream(_ id: FileID, at now: Moment) -> Bool {
+  mutating func stream(_ id: FileID, at now: ClockReading) -> Bool {
     guard let file = files.entry(id)?.file, let path = file.nextPath(limits) else { return false }
     queues.served(at: file.virtualTime)
     files.update(id) {
@@ -30,7 +30,7 @@ extension UploadSchedule {
   }
 
   /// So many bytes of its request have gone out, those around the file included. The last one is shown with the receipt.
-  mutating func streamed(_ bytes: UInt64, of id: FileID, _ request: HTTPRequestID, at now: Moment) {
+  mutating func streamed(_ bytes: UInt64, of id: FileID, _ request: HTTPRequestID, at now: ClockReading) {
     guard let file = files.entry(id)?.file, file.publishing?.request == request, file.snapshot.sizeBytes > 0 else {
       return
     }

@@ -5,7 +5,7 @@ import FileModel
 extension UploadSchedule {
   /// Until when a settled content waits for those that may follow it; nil where it goes out at once. Publications of a file take no
   /// more than one part in so many of the time, and none waits for longer than ``UploadConstants/successionPauseMax``.
-  func pauseInSuccession(of file: FileUpload, at now: Moment) -> MonotonicTime? {
+  func pauseInSuccession(of file: FileUpload, at now: ClockReading) -> MonotonicTime? {
     guard let latest = file.progress.latest, !isDraining, file.attempts == 0, file.receipt == nil,
       // What is in memory alone goes first, and so does what a call waits for.
       file.snapshot.diskErrno == nil, !waitsForDelivery(of: file)
@@ -24,7 +24,7 @@ extension UploadSchedule {
   }
 
   /// No other content will follow.
-  mutating func endSuccessions(at now: Moment) {
+  mutating func endSuccessions(at now: ClockReading) {
     let waiting = files.values.filter(\.isInSuccession).map(\.id)
     for id in waiting { makeReady(id, at: now) }
   }
@@ -44,7 +44,7 @@ extension FileUpload {
 
   /// How long it took is only known of the first publication of the present content, where nothing failed and none of it went out
   /// in an earlier run.
-  mutating func notePublication(_ publishing: Publishing, at now: Moment) {
+  mutating func notePublication(_ publishing: Publishing, at now: ClockReading) {
     var took = progress.latest?.took ?? .zero
     if publishing.epoch == snapshot.epoch, publishedPaths.isEmpty, attempts == 0, let beganAt = progress.beganAt {
       took = now.monotonic - beganAt

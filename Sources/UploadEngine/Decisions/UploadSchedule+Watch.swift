@@ -16,7 +16,7 @@ extension UploadSchedule {
   /// `answerTime`: how long the server may take once it has all of it, where another try may make two of one file.
   mutating func watch(
     _ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, answerTime: Duration = .zero,
-    at now: Moment
+    at now: ClockReading
   ) {
     link.began(byteCount, beside: arrivedOfRequests, at: now.monotonic)
     let patience = watchdog.patience(
@@ -27,13 +27,13 @@ extension UploadSchedule {
     timers.start(.streams, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
   }
 
-  mutating func beginLooking(at now: Moment) {
+  mutating func beginLooking(at now: ClockReading) {
     timers.start(.progress, at: now.monotonic + lookInterval)
   }
 
   /// A whole file goes out that is read while it is sent. The transport sees a body that stalls, and how long the server may
   /// take over its answer.
-  mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: Moment) {
+  mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: ClockReading) {
     link.beganStreaming(at: now.monotonic)
     let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
@@ -41,7 +41,9 @@ extension UploadSchedule {
   }
 
   /// It has been answered.
-  mutating func unwatch(_ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: Moment) {
+  mutating func unwatch(
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: ClockReading
+  ) {
     let isAcknowledged: Bool
     switch outcome {
     case .chunkStored, .chunkStoredAs, .published, .each: isAcknowledged = true
@@ -72,28 +74,28 @@ extension UploadSchedule {
   }
 
   /// Every 1.5 s while chunks are sent.
-  mutating func adjustStreams(at now: Moment) {
+  mutating func adjustStreams(at now: ClockReading) {
     link.adjust(at: now.monotonic)
     guard link.inFlight > 0 else { return }
     timers.start(.streams, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
   }
 
   /// Now and then while bytes are sent.
-  mutating func lookAtProgress(at now: Moment) {
+  mutating func checkProgress(at now: ClockReading) {
     guard watchdog.isWatching else { return }
-    actions.append(.lookAtProgress)
+    actions.append(.checkProgress)
     // What has moved since the last look is known by then.
     timers.insert(.alarms, at: now.monotonic + .milliseconds(1))
     timers.start(.progress, at: now.monotonic + lookInterval)
   }
 
   /// What has not moved for too long, after a look.
-  mutating func raiseAlarms(at now: Moment) {
+  mutating func raiseAlarms(at now: ClockReading) {
     for alarm in watchdog.alarms(at: now.monotonic) { react(to: alarm, at: now) }
     endStragglers(at: now)
   }
 
-  private mutating func react(to alarm: TripleWatchdog.Alarm, at now: Moment) {
+  private mutating func react(to alarm: TripleWatchdog.Alarm, at now: ClockReading) {
     switch alarm {
     case .chunk(let request):
       // Its end is a failure of that chunk, which has attempts and rests of its own.
@@ -123,7 +125,7 @@ extension UploadSchedule {
   }
 
   /// Nothing has moved lately over any connection: those that rest have most likely met the same.
-  private func isEverythingStill(at now: Moment) -> Bool {
+  private func isEverythingStill(at now: ClockReading) -> Bool {
     let movedAt = requests.compactMap { watchdog.movedAt($0.key) } + [link.carriedAt].compactMap { $0 }
     return movedAt.allSatisfy { $0 + UploadConstants.stallDetection <= now.monotonic }
   }

@@ -13,7 +13,8 @@ extension UploadSchedule {
   /// A hole in the spool's file is what its writer left.
   private func trustsHoles(of file: FileUpload) -> Bool {
     !file.lacksParts && !file.mayLackParts && !file.snapshot.isPartlyReleased && file.snapshot.missing == nil
-      && file.snapshot.interruption == nil && file.progress.acceptedInterruption == nil && file.progress.wish == nil
+      && file.snapshot.interruption == nil && file.progress.acceptedInterruption == nil
+      && file.progress.userRequest == nil
       && file.progress.lost == nil && file.wantedSeal == nil
       && file.progress.delivered == nil
   }
@@ -47,7 +48,9 @@ extension UploadSchedule {
   }
 
   /// The chunks of a file that lie in holes, with the digest of each; answers ``UploadAction/findHoles(_:)``.
-  public mutating func holesFound(_ order: HoleOrder, _ chunks: [Range<Int>], _ digest: ChunkDigest, at now: Moment) {
+  public mutating func holesFound(
+    _ order: HoleOrder, _ chunks: [Range<Int>], _ digest: ChunkDigest, at now: ClockReading
+  ) {
     defer { pump(at: now) }
     guard let file = files[order.file], let transfer = file.transfer, transfer.holeSearch == .underWay else { return }
     guard file.snapshot.epoch == order.epoch,
@@ -76,7 +79,7 @@ extension UploadSchedule {
   func isSparse(_ file: FileUpload) -> Bool { file.transfer.map { $0.holes.count > 0 } ?? false }
 
   /// Tells the server of the next holes of a file.
-  mutating func sendZeros(_ id: FileID, at now: Moment) {
+  mutating func sendZeros(_ id: FileID, at now: ClockReading) {
     guard let entry = files.entry(id), let transfer = entry.file.transfer, !transfer.holes.isEmpty else { return }
     guard let session = entry.file.session, session.isOpen, let identity = session.identity else {
       if destination.forms.zeros == .none { transfer.readHoles() }
@@ -107,7 +110,7 @@ extension UploadSchedule {
 
   /// The server has been told of holes.
   mutating func zerosEnded(
-    _ id: FileID, _ request: HTTPRequestID, _ zeros: ZerosSending, _ outcome: StepOutcome, at now: Moment
+    _ id: FileID, _ request: HTTPRequestID, _ zeros: ZerosSending, _ outcome: StepOutcome, at now: ClockReading
   ) {
     guard var file = files[id], file.session?.id == zeros.session.id else { return }
     let indices = Array(zeros.ranges.joined())
@@ -175,7 +178,7 @@ extension UploadSchedule {
   }
 
   /// What the server does not take as zeros is read and sent; whatever else is wrong is the file's, as with any request of it.
-  private mutating func zerosFailed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+  private mutating func zerosFailed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     guard let transfer = files[id]?.transfer else { return }
     let kind = StepFailure(outcome).kind
     if case .tooLarge = kind { return failed(id, outcome, at: now) }

@@ -81,7 +81,7 @@ public struct UploadLimits: Hashable, Sendable {
   func leavesAlone(_ names: [RelativePath]) -> FileUpload.Phase? {
     guard let first = names.first else { return nil }
     guard names.allSatisfy({ rules.settings(for: $0).upload == .never }) else { return nil }
-    return rules.isForAsker(first) ? .ignored : .elsewhere
+    return rules.isForAsker(first) ? .ignored : .routedElsewhere
   }
 }
 
@@ -174,18 +174,18 @@ public struct UploadSchedule: Sendable {
     self.random = random
     link = LinkControl(limits.ofLink)
     queues = TurnQueues(limits)
-    inherit(Inheritance(catalog: catalog, records: records))
+    recover(RecoveredUploads(catalog: catalog, records: records))
   }
 
   /// Learns what earlier runs left, before any event.
-  public mutating func inherit(_ inheritance: Inheritance) {
-    catalog.recovery.begin(with: inheritance)
-    for id in inheritance.unread { memory.unloaded.insert(id, .unmet) }
-    inherit(inheritance.discarded, at: inheritance.atSeconds)
-    policy.addressIsProven = policy.addressIsProven || inheritance.provesAddress
+  public mutating func recover(_ recoveredUploads: RecoveredUploads) {
+    catalog.recovery.begin(with: recoveredUploads)
+    for id in recoveredUploads.unread { memory.unloaded.insert(id, .unmet) }
+    recover(recoveredUploads.discarded, at: recoveredUploads.atSeconds)
+    policy.addressIsProven = policy.addressIsProven || recoveredUploads.provesAddress
     // What this run has measured is newer.
-    if !catalog.recovery.isLate { link.recall(inheritance.estimator) }
-    chunkBytesMax = max(chunkBytesMax, inheritance.chunkBytesMax)
+    if !catalog.recovery.isLate { link.recall(recoveredUploads.estimator) }
+    chunkBytesMax = max(chunkBytesMax, recoveredUploads.chunkBytesMax)
   }
 
   /// What earlier runs left cannot be read yet, and what is captured meanwhile is delivered. Sessions with chunks of that length may
@@ -205,7 +205,7 @@ public struct UploadSchedule: Sendable {
   }
 
   /// A point in time that was asked for has come.
-  public mutating func woke(at now: Moment) {
+  public mutating func woke(at now: ClockReading) {
     while let due = timers.popDue(at: now.monotonic) {
       switch due {
       case .timer(let timer): fired(timer, at: now)
@@ -215,20 +215,20 @@ public struct UploadSchedule: Sendable {
     pump(at: now)
   }
 
-  private mutating func fired(_ timer: Timer, at now: Moment) {
+  private mutating func fired(_ timer: Timer, at now: ClockReading) {
     switch timer {
     // What waited for them is sent behind them all.
     case .ramp, .gathering: break
-    case .pathTrial: lookAtPlannedSessions(at: now)
-    case .progress: lookAtProgress(at: now)
+    case .pathTrial: checkPlannedSessions(at: now)
+    case .progress: checkProgress(at: now)
     case .streams: adjustStreams(at: now)
     case .keepWarm: keepWarm(at: now)
     case .measuring: measureOpenFiles(at: now)
-    case .growth: lookAtGrowth(at: now)
+    case .growth: checkGrowth(at: now)
     }
   }
 
-  private mutating func passed(_ deadline: Deadline, at now: Moment) {
+  private mutating func passed(_ deadline: Deadline, at now: ClockReading) {
     switch deadline {
     case .file(let id):
       guard case .waiting(let until)? = files[id]?.phase, until <= now.monotonic else { return }
@@ -252,13 +252,13 @@ public struct UploadSchedule: Sendable {
     case .record:
       if spool.health.recordFailureLasts(after: Self.recordPatience, at: now.monotonic) { holdUnrecorded() }
     case .disk(let id): endDiskPatience(of: id, at: now)
-    case .memory: lookAtMemory(at: now)
+    case .memory: checkMemory(at: now)
     }
   }
 
   /// Memory has become short, or there is enough again. What is in flight or read stays; with less memory nothing is added
   /// until enough of it has come back.
-  public mutating func memoryChanged(to budget: MemoryBudget, at now: Moment) {
+  public mutating func memoryChanged(to budget: MemoryBudget, at now: ClockReading) {
     guard budget != memory.budget else { return }
     memory.budget = budget
     actions.append(.resizeBuffers(min(limits.buffers, budget.buffers)))
@@ -266,7 +266,7 @@ public struct UploadSchedule: Sendable {
   }
 
   /// From now on only what there is will be delivered.
-  public mutating func beginDraining(at now: Moment) {
+  public mutating func beginDraining(at now: ClockReading) {
     isDraining = true
     endSuccessions(at: now)
     pump(at: now)

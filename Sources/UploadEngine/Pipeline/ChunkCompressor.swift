@@ -97,16 +97,16 @@ struct ChunkCompressor {
     let before = memory.known(of: job.file)
     if let before, !before.isDue { return before.latest }
     // At a file's end too little is left for another probe.
-    guard job.compression.isWorthALook(at: max(fileBytes, UInt64(plain.count)), costs: costs) else {
-      costs.leftOutALook()
+    guard job.compression.isWorthAProbe(at: max(fileBytes, UInt64(plain.count)), costs: costs) else {
+      costs.skippedProbe()
       return before?.latest
     }
     let (isFirst, assumed) = (zstandard == nil, costs)
     guard prepareZstandard() else { return before?.latest }
     let samples = Self.samples(of: plain)
     let start = monotonicNanoseconds()
-    let known = look(at: samples)
-    costs.measuredLook(seconds: Self.seconds(since: start) / Double(samples.count))
+    let known = probe(at: samples)
+    costs.measuredProbe(seconds: Self.seconds(since: start) / Double(samples.count))
     // The first one is there for memory that was never touched as well: ten times what the others take.
     if isFirst { costs = assumed }
     memory.looked(at: job.file, plain.count, known)
@@ -114,7 +114,7 @@ struct ChunkCompressor {
   }
 
   /// Tries the filters that are likely to suit, and each method behind the best one.
-  private mutating func look(at samples: [UnsafeRawBufferPointer]) -> CompressionMemory.Known {
+  private mutating func probe(at samples: [UnsafeRawBufferPointer]) -> CompressionMemory.Known {
     var known = CompressionMemory.Known(filter: .none, shares: .nothing)
     for filter in FilterChoice.candidates(for: samples) {
       let share = share(of: samples, .zstdQuick, filter)

@@ -56,7 +56,7 @@ final class Monitor<State>: @unchecked Sendable {
   }
 
   /// What the state means for the wait.
-  enum Look<Result> {
+  enum WaitDecision<Result> {
     /// Look again after a signal (or for no reason).
     case again
     /// Look again after a signal, and at the latest at this instant of the monotonic clock.
@@ -65,16 +65,16 @@ final class Monitor<State>: @unchecked Sendable {
     case done(Result)
   }
 
-  /// Asks `look` about the state, with the lock held, until the wait is over; in between, the lock is given up.
+  /// Asks `decide` about the state, with the lock held, until the wait is over; in between, the lock is given up.
   ///
-  /// Each look is an access of its own. A wait *inside* an `inout` access would break Swift's law of exclusivity: while the
+  /// Each call of `decide` is an access of its own. A wait *inside* an `inout` access would break Swift's law of exclusivity: while the
   /// lock is given up others change the state, and the optimiser, which may rely on no such change, goes on with what it
   /// has in registers. A release build then waits for ever.
-  func wait<Result>(_ look: (inout State) -> Look<Result>) -> Result {
+  func wait<Result>(_ decide: (inout State) -> WaitDecision<Result>) -> Result {
     pthread_mutex_lock(mutex)
     defer { pthread_mutex_unlock(mutex) }
     while true {
-      switch look(&state) {
+      switch decide(&state) {
       case .again:
         pthread_cond_wait(condition, mutex)
       case .againBy(let deadlineNanoseconds):

@@ -24,7 +24,7 @@ struct StatusIndex {
     var directory: Directory?
     /// Files that have, or had last, this name. The last one is shown; a file that took the name of another one, as an
     /// editor's rename does, covers it until it goes. One of which only the past is known covers none.
-    var files: Few<FileID> = []
+    var files: SmallArray<FileID> = []
 
     var isEmpty: Bool { directory == nil && files.isEmpty }
   }

@@ -17,7 +17,7 @@ public protocol StatusSource: Sendable {
   /// What stands in a folder of the spool, where memory does not hold all files; may wait for the local disk.
   func spoolEntries(of folder: RelativePath) -> [SpoolEntry]?
   /// Executes the command that a user has written to a file's status; durable on return. May wait for the local disk.
-  func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal)
+  func execute(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal)
 }
 
 extension StatusSource {
@@ -30,7 +30,7 @@ extension StatusSource {
   /// Everything is known from the beginning.
   public func waitWhileLoading() {}
   /// Nothing can be wanted.
-  public func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) { throw .unknownFile }
+  public func execute(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) { throw .unknownFile }
 }
 
 /// A file of `.uploadfs/`: about the mount as a whole.
@@ -244,7 +244,7 @@ public final class StatusTree: VirtualTree {
       throw VirtualWriteRefusal(errno: EINVAL)
     }
     do throws(FileOrderRefusal) {
-      try source.obey(order, on: id)
+      try source.execute(order, on: id)
     } catch {
       throw VirtualWriteRefusal(error)
     }

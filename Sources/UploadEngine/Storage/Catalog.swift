@@ -39,7 +39,7 @@ public final class Catalog: Sendable {
   ///
   /// `wasAnew`: an earlier opening of this start found that what was known is lost, or never was.
   public init(
-    path: String, room: StateRoom? = nil, patience: StartPatience = .none, wasAnew: Bool = false
+    path: String, room: StateRoom? = nil, patience: StartupTimeout = .none, wasAnew: Bool = false
   ) throws(StorageError) {
     self.path = path
     self.wasAnew = wasAnew

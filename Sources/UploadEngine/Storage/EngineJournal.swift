@@ -259,7 +259,7 @@ final class EngineJournal: Sendable {
     var nextTick = monotonicNanoseconds() + Self.tickNanoseconds
     var round: Int64?
     while true {
-      let (batch, isLast) = work.wait { work -> Monitor<Work>.Look<(Batch, Bool)> in
+      let (batch, isLast) = work.wait { work -> Monitor<Work>.WaitDecision<(Batch, Bool)> in
         let now = monotonicNanoseconds()
         let next = min(nextTick, work.due ?? nextTick)
         if !work.isStopping, now < next { return .againBy(nanoseconds: next) }

@@ -15,13 +15,13 @@ import Synchronization
 /// One for all engines of a process. Blocking; calls from several threads queue up behind one connection.
 public final class NameLedger: Sendable {
   /// A file that is to be published, under one of its paths.
-  struct Wish: Sendable {
+  struct NameRequest: Sendable {
     var file: FileID
     var path: RelativePath
     /// Nil for the path itself.
     var template: NameTemplate?
     /// Everything but the number.
-    var facts: NameTemplate.Facts
+    var facts: NameTemplate.Values
   }
 
   /// What a file is called, and whose name that was until now.
@@ -56,7 +56,7 @@ public final class NameLedger: Sendable {
   /// The ledger of a spool; nil where no rule has a template and none ever had. Once there is one, names are taken for good, also
   /// where templates are left out. What may pass, as a disk that refuses something, is tried for so long before it is an error.
   package static func open(
-    at path: String, for rules: FileRules, room: StateRoom? = nil, patience: StartPatience = .none,
+    at path: String, for rules: FileRules, room: StateRoom? = nil, patience: StartupTimeout = .none,
     after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) -> NameLedger? {
     guard rules.haveNames || isThere(path) else { return nil }
@@ -65,7 +65,7 @@ public final class NameLedger: Sendable {
 
   /// Opens the database or makes one.
   package init(
-    path: String, room: StateRoom? = nil, patience: StartPatience = .none,
+    path: String, room: StateRoom? = nil, patience: StartupTimeout = .none,
     after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) {
     self.path = path
@@ -342,7 +342,7 @@ public final class NameLedger: Sendable {
           .execute(arguments: [name])
         let known = try database.cachedStatement(
           sql: "SELECT path FROM owner WHERE name = ? AND path NOT IN (x'', ?)")
-        if let path = try Data.fetchOne(known, arguments: [name, nobodysPath]) {
+        if let path = try Data.fetchOne(known, arguments: [name, ownerlessPath]) {
           paths.append((given.published, RelativePath(bytes: Array(path))))
         }
       }
@@ -351,7 +351,7 @@ public final class NameLedger: Sendable {
   }
 
   /// That of a name which is known not to pass to any path; no path has a NUL. (An empty one says that it is not known, and may be learned.)
-  private static let nobodysPath = Data([0])
+  private static let ownerlessPath = Data([0])
 
   /// False where it is known whose the name is. A record that has just begun knows it at most from receipts, which say no path.
   private static func learn(
@@ -371,7 +371,7 @@ public final class NameLedger: Sendable {
     if !isLearned {
       try database.cachedStatement(
         sql: "UPDATE owner SET path = ?4 WHERE name = ?1 AND file IN (?2, x'') AND path NOT IN (?3, x'')"
-      ).execute(arguments: [name, file, path, nobodysPath])
+      ).execute(arguments: [name, file, path, ownerlessPath])
     }
     if !file.isEmpty, !isOnlyAsked {
       try choose(name, for: path, of: file, mayPass: true, isNew: isNew, database)
@@ -449,15 +449,15 @@ public final class NameLedger: Sendable {
 
   /// The names of files, in order; those that have none yet get one. Files that are gone are forgotten but for their names'
   /// being taken. All is durable when this returns, with one sync of the disk.
-  func names(for wishes: [Wish], forgetting gone: [FileID] = []) throws(StorageError) -> [Choice] {
-    guard !wishes.isEmpty || !gone.isEmpty else { return [] }
+  func names(for requests: [NameRequest], forgetting gone: [FileID] = []) throws(StorageError) -> [Choice] {
+    guard !requests.isEmpty || !gone.isEmpty else { return [] }
     changes.add(1, ordering: .relaxed)
     let saysNew = state.withLock { $0.saysNew }
     let choices = try use { database in
       try database.write { database in
         if saysNew { try Self.note(isNew: false, database) }
         for file in gone { try Self.forget(file.blob, database) }
-        return try wishes.map { try Self.name(for: $0, database) }
+        return try requests.map { try Self.name(for: $0, database) }
       }
     }
     state.withLock { $0.saysNew = false }
@@ -482,8 +482,8 @@ public final class NameLedger: Sendable {
     }
   }
 
-  private static func name(for wish: Wish, _ database: Database) throws -> Choice {
-    let (file, path) = (wish.file.blob, Data(wish.path.bytes))
+  private static func name(for request: NameRequest, _ database: Database) throws -> Choice {
+    let (file, path) = (request.file.blob, Data(request.path.bytes))
     let choice = try database.cachedStatement(sql: "SELECT name FROM choice WHERE file = ? AND path = ?")
     if let known = try Data.fetchOne(choice, arguments: [file, path]) {
       let owner = try Self.owner(of: known, for: path, database)
@@ -492,8 +492,8 @@ public final class NameLedger: Sendable {
       // says by now.
       if let owner, owner.passes { return try give(known, of: owner.file, to: file, path, database) }
     }
-    var facts = wish.facts
-    if let template = wish.template, template.usesSequence {
+    var facts = request.facts
+    if let template = request.template, template.usesSequence {
       facts.sequence = try number(of: file, database) { number in
         facts.sequence = number
         // Also one of the path's own: each capture has another number, and none replaces one of before.
@@ -501,7 +501,7 @@ public final class NameLedger: Sendable {
         return owner.map { $0.file != file } ?? false
       }
     }
-    let (name, owner) = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)
+    let (name, owner) = try free(request.template?.name(of: facts) ?? request.path, file, path, database)
     return try give(Data(name.bytes), of: owner, to: file, path, database)
   }
 

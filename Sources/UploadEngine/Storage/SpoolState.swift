@@ -16,7 +16,7 @@ public final class SpoolState: Sendable {
   public let ledger: NameLedger?
   /// Which spool this is, and which of its starts.
   public let identity: SpoolIdentity
-  private let patience: StartPatience
+  private let patience: StartupTimeout
   private let logger: Logger
   private let catalogs = Mutex<[Catalog]>([])
   private let copies: StateCopies
@@ -37,7 +37,7 @@ public final class SpoolState: Sendable {
     pause: @escaping @Sendable (Duration) -> Bool
   ) throws(StorageError) {
     self.logger = logger
-    patience = StartPatience(limit: Self.patienceLimit, pause: pause)
+    patience = StartupTimeout(limit: Self.patienceLimit, pause: pause)
     directory = try StateDirectory(spool: spool)
     identity = SpoolIdentity(in: directory, logger: logger)
     room = StateRoom(in: directory.path, logger: logger)

@@ -2,7 +2,7 @@ import GRDB
 import Glibc
 
 /// How long a start waits for a disk that refuses something, and how.
-public struct StartPatience: Sendable {
+public struct StartupTimeout: Sendable {
   /// From the first try to the last one.
   let limit: Duration
   /// Waits so long; false when nothing more is to be tried, because the start is to end.
@@ -15,7 +15,7 @@ public struct StartPatience: Sendable {
   }
 
   /// One try.
-  public static let none = StartPatience(limit: .zero) { _ in false }
+  public static let none = StartupTimeout(limit: .zero) { _ in false }
 }
 
 /// A connection to a database of the spool's state, which is opened anew once the disk has refused it something.
@@ -95,7 +95,7 @@ struct StateConnection {
   }
 
   /// Opens it; again and again as long as that where what keeps it from that may pass.
-  mutating func open(patience: StartPatience) throws {
+  mutating func open(patience: StartupTimeout) throws {
     let end = ContinuousClock.now + patience.limit
     var pause = Duration.milliseconds(50)
     var wasDamaged = false

@@ -14,8 +14,8 @@ public struct ChunkSending: Sendable {
   public var encoding: ChunkEncoding
   /// The chunk's bytes, as they travel.
   public var body: any PinnedBytes
-  /// Where in its row it is.
-  public var place: ChunkPlace
+  /// Where in its sequence it is.
+  public var position: AppendPosition
   /// Counts what the network took.
   public var sentBytes: SentByteCounter
   /// Where the server has the same bytes, from which it is asked to copy them first; nil: they are sent.
@@ -24,10 +24,10 @@ public struct ChunkSending: Sendable {
   /// A chunk with its bytes; plain ones, unless said otherwise.
   public init(
     session: SessionIdentity, index: Int, digest: ChunkDigest, plainBytes: Int? = nil,
-    encoding: ChunkEncoding = .identity, body: any PinnedBytes, place: ChunkPlace = ChunkPlace(),
+    encoding: ChunkEncoding = .identity, body: any PinnedBytes, position: AppendPosition = AppendPosition(),
     sentBytes: SentByteCounter
   ) {
-    self.place = place
+    self.position = position
     self.plainBytes = plainBytes ?? body.bytes.count
     self.encoding = encoding
     self.session = session

@@ -12,9 +12,9 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var wholeFileBytesMax: Int
   /// What must not be published twice: a file of which it is not known whether it was published waits until a user has checked
   /// the server, also after a crash.
-  public var publishesOnce = PublishedOnce.nothing
+  public var atMostOnceScope = AtMostOnceScope.nothing
   /// Requests of which each further one may leave a copy at the server, whatever is to become of a file for that.
-  public var repeatsLeaveCopies = PublishedOnce.nothing
+  public var repeatsLeaveCopies = AtMostOnceScope.nothing
   /// A larger one does as well: it is read while it is sent.
   public var streamsWholeFiles = false
   /// The largest file that is accepted; nil when unknown.
@@ -24,7 +24,7 @@ public struct DestinationAbilities: Hashable, Sendable {
   /// A session publishes under the name that it was opened with; another name needs another session.
   public var bindsNameAtOpening = false
   /// Which chunks are taken only one after another.
-  public var rows = ChunkRows.none
+  public var appendSequences = AppendSequences.none
   /// A commit names every chunk by its digest and the token with which it was acknowledged.
   public var commitListsChunks = false
   /// One request may carry several chunks of a session, where the server offers it (``DestinationOffers/runBytesMax``).
@@ -73,7 +73,7 @@ public struct DestinationAbilities: Hashable, Sendable {
 
 extension DestinationAbilities {
   /// Files can be sent while they are written.
-  public var sendsWhileWriting: Bool { (replaceableChunks || rows == .one) && unknownLength }
+  public var sendsWhileWriting: Bool { (replaceableChunks || appendSequences == .one) && unknownLength }
 
   /// What was acknowledged of a large file outlives a broken connection and the death of either side.
   public var resumes: Bool { !streamsWholeFiles }
@@ -96,7 +96,7 @@ extension DestinationAbilities {
 }
 
 /// Requests of which a second one may make another file at the server.
-public enum PublishedOnce: Hashable, Sendable {
+public enum AtMostOnceScope: Hashable, Sendable {
   /// None, or a copy does no harm.
   case nothing
   /// Those that carry the whole file; what a commit has published can be asked for.

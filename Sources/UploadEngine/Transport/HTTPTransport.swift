@@ -266,14 +266,14 @@ public struct HTTPResponse: Sendable {
   /// The body, at most ``UploadConstants/responseBytesMax``.
   public var body: [UInt8]
   /// How it travelled.
-  public var connection: HTTPConnectionFacts
+  public var connection: HTTPConnectionMetrics
   /// Seconds since 1970 by this machine's clock, when the answer came; nil where the transport does not note it.
   public var receivedAtSeconds: Int64?
 
   /// An answer as received.
   public init(
     status: Int, reasonPhrase: String = "", headers: [HTTPHeader] = [], body: [UInt8] = [],
-    connection: HTTPConnectionFacts = HTTPConnectionFacts(), receivedAtSeconds: Int64? = nil
+    connection: HTTPConnectionMetrics = HTTPConnectionMetrics(), receivedAtSeconds: Int64? = nil
   ) {
     self.status = status
     self.reasonPhrase = reasonPhrase
@@ -290,7 +290,7 @@ public struct HTTPResponse: Sendable {
 }
 
 /// What is known of the connection that carried a request; for status and for tests of prewarming.
-public struct HTTPConnectionFacts: Hashable, Sendable {
+public struct HTTPConnectionMetrics: Hashable, Sendable {
   /// `HTTP/1.1`, `HTTP/2` or `HTTP/3`; empty when no response was received.
   public var protocolName: String
   /// True when the request had to open a connection, false when it found a warm one.

@@ -13,7 +13,7 @@ public struct StepFailure: Error, Hashable, Sendable {
     case sessionDamaged
     /// What was acknowledged of the chunk's row is gone, or the server holds unknown bytes behind it: the row is
     /// to begin anew.
-    case rowLost
+    case sequenceLost
     /// The server holds other bytes in the chunk's place and does not take new ones: the upload is to begin anew.
     case notReplaceable
     /// Another capture has got the name that the session is bound to: start a new one, which finds another name.

@@ -12,7 +12,7 @@ struct CachingPolicy: Hashable, Sendable {
   private(set) var cachedHandles: Int32 = 0
   private(set) var directWriters: Int32 = 0
   /// Handles past the daemon, whether or not their reads and writes come to it all the same.
-  private(set) var passingHandles: Int32 = 0
+  private(set) var passthroughHandles: Int32 = 0
   /// Mappings of the spool's file that outlive their handle. Cached pages would go stale behind them.
   private(set) var mappingsLeft: Int32 = 0
   /// Handles that come to the daemon, cached or direct.
@@ -25,15 +25,15 @@ struct CachingPolicy: Hashable, Sendable {
     case cached
     case direct
     /// Reads, writes and mappings go to the spool's file.
-    case passing
+    case passthrough
     /// As the kernel asks for it beside handles that pass, but writes come to the daemon, which so knows what is written. Only
     /// for handles that do not read: what the kernel copies out of such a handle by itself (copy_file_range(2), sendfile(2),
     /// splice(2)) would come from pages of its own, which go stale.
-    case passingSeen
+    case passthroughDirect
 
-    var passes: Bool { self == .passing || self == .passingSeen }
+    var isPassthrough: Bool { self == .passthrough || self == .passthroughDirect }
     /// The kernel keeps no pages of what is read or written by it.
-    var isDirect: Bool { self == .direct || self == .passingSeen }
+    var isDirect: Bool { self == .direct || self == .passthroughDirect }
   }
 
   /// What a handle is wanted for.
@@ -44,7 +44,7 @@ struct CachingPolicy: Hashable, Sendable {
     /// a write of an ordinary user, but leaves it to the daemon on a direct one, which libfuse does not tell.
     var hasSetIDBits = false
     /// The kernel may be given the spool's file.
-    var mayPass = false
+    var mayPassThrough = false
     /// The daemon does not have to know which parts of the file are written, and when.
     var mayWriteUnseen = false
   }
@@ -57,9 +57,9 @@ struct CachingPolicy: Hashable, Sendable {
     var keepsCache = false
 
     /// The file may change through this handle without the daemon's knowledge.
-    var writesUnseen: Bool { opening.writes && route == .passing }
+    var writesUnseen: Bool { opening.writes && route == .passthrough }
     /// A mapping that can be written may outlive the handle: of a passing handle the kernel maps the spool's file.
-    var mayLeaveMapping: Bool { opening.writes && opening.reads && route.passes }
+    var mayLeaveMapping: Bool { opening.writes && opening.reads && route.isPassthrough }
     /// Counts as a writer past the cache.
     fileprivate var isDirectWriter: Bool { opening.writes && route == .direct }
   }
@@ -71,13 +71,13 @@ struct CachingPolicy: Hashable, Sendable {
   }
 
   private func route(for opening: Opening) -> Route {
-    if passingHandles > 0 { return passingRoute(for: opening) }
-    if servedHandles == 0, opening.mayPass {
+    if passthroughHandles > 0 { return passthroughRoute(for: opening) }
+    if servedHandles == 0, opening.mayPassThrough {
       // Pages that are cached now would go stale behind the mapping.
-      if mappingsLeft > 0 { return passingRoute(for: opening) }
-      if !opening.writes { return .passing }
+      if mappingsLeft > 0 { return passthroughRoute(for: opening) }
+      if !opening.writes { return .passthrough }
       // A handle that only writes cannot be mapped, so that its release says that it has ended.
-      if !opening.reads, opening.mayWriteUnseen { return .passing }
+      if !opening.reads, opening.mayWriteUnseen { return .passthrough }
     }
     if opening.writes, !opening.reads {
       return cachedHandles > 0 || (opening.hasSetIDBits && directWriters == 0) ? .cached : .direct
@@ -85,9 +85,9 @@ struct CachingPolicy: Hashable, Sendable {
     return directWriters > 0 ? .direct : .cached
   }
 
-  private func passingRoute(for opening: Opening) -> Route {
+  private func passthroughRoute(for opening: Opening) -> Route {
     let isOnlyWritten = opening.writes && !opening.reads
-    return isOnlyWritten && !opening.hasSetIDBits && !opening.mayWriteUnseen ? .passingSeen : .passing
+    return isOnlyWritten && !opening.hasSetIDBits && !opening.mayWriteUnseen ? .passthroughDirect : .passthrough
   }
 
   /// Counts a handle.
@@ -97,9 +97,9 @@ struct CachingPolicy: Hashable, Sendable {
       cachedHandles += 1
       mayHoldStalePages = false
     case .direct: break
-    case .passing, .passingSeen: passingHandles += 1
+    case .passthrough, .passthroughDirect: passthroughHandles += 1
     }
-    if !choice.route.passes { servedHandles += 1 }
+    if !choice.route.isPassthrough { servedHandles += 1 }
     if choice.isDirectWriter { directWriters += 1 }
     if choice.opening.writes, choice.route != .cached { mayHoldStalePages = true }
   }
@@ -130,9 +130,9 @@ struct CachingPolicy: Hashable, Sendable {
     switch choice.route {
     case .cached: cachedHandles -= 1
     case .direct: break
-    case .passing, .passingSeen: passingHandles -= 1
+    case .passthrough, .passthroughDirect: passthroughHandles -= 1
     }
-    if !choice.route.passes { servedHandles -= 1 }
+    if !choice.route.isPassthrough { servedHandles -= 1 }
     if choice.isDirectWriter, !isResting { directWriters -= 1 }
   }
 }

@@ -29,10 +29,10 @@ final class CapturedFile: Sendable {
     var activity: WriterActivity
     var caching = CachingPolicy()
     /// What became of the content in its writers' hands, now and when it was last settled.
-    @RarelyOther var fate = ContentFate()
-    @RarelyOther var settledFate = ContentFate()
+    @BoxedUnlessDefault var integrity = ContentIntegrity()
+    @BoxedUnlessDefault var settledIntegrity = ContentIntegrity()
     /// What the spool file is marked with; nil until it was read.
-    var mark: SpoolMark?
+    var mark: WriterStateXattr?
     var changeTime = ChangeTime()
     /// What it was found with, until it is read.
     var found: SpoolLabel.Found?
@@ -43,7 +43,7 @@ final class CapturedFile: Sendable {
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
     var doubt: SystemError?
     /// What the disk has refused of it; nil when everything that it was asked to keep is there, as far as is known.
-    @Rare var refusal: DiskRefusal?
+    @Boxed var refusal: DiskRefusal?
     /// Counts what was noticed of that.
     var refusals: UInt64 = 0
     /// Another opening of the file, from its first change until the disk has all of it. The kernel tells of a failure those who had the
@@ -71,21 +71,21 @@ final class CapturedFile: Sendable {
     /// Counts changes of its names.
     var nameChanges: UInt64 = 0
     /// Where its chunks stand, for their subscribers; until it is settled.
-    var chunks = FollowedChunks()
+    var chunks = ChunkChangeTracker()
     /// Made with O_TMPFILE and not linked yet: the sink does not know of it.
-    var isNameless = false
+    var isTmpfile = false
     /// What is no longer in the spool.
-    @Rare var released: ReleasedChunks?
+    @Boxed var released: ReleasedChunks?
     /// The open file that all handles share; present while there is a handle.
     var descriptor: FileDescriptor?
     /// The same file as the kernel knows it; present while a handle passes the daemon.
     var backing: BackingID?
     /// Handles through which it may change without the daemon's knowledge, and mappings that they have left.
-    var unseenWriters = 0
+    var passthroughWriters = 0
     /// Open handles, readers included.
     var handles = 0
     /// `opened` of a created file is still to be sent; the call that sends the file's first event sends this before it.
-    var owesOpened = false
+    var openedIsPending = false
     /// The daemon has seen this file being created, so that the scan has nothing to say of it.
     var wasCreatedHere: Bool
     /// Of the present content: it was made empty first.
@@ -158,7 +158,8 @@ final class CapturedFile: Sendable {
     self.key = key
     state = Mutex(
       State(
-        activity: isNew ? .created : .found, mark: isNew ? SpoolMark.none : nil, found: found, wasCreatedHere: isNew))
+        activity: isNew ? .created : .found, mark: isNew ? WriterStateXattr.none : nil, found: found,
+        wasCreatedHere: isNew))
   }
 }
 
@@ -175,14 +176,14 @@ extension CapturedFile.State {
   }
 
   /// What the spool's file is to say of itself.
-  func label(of id: FileID, _ mark: SpoolMark) -> FileLabel {
+  func label(of id: FileID, _ mark: WriterStateXattr) -> FileLabel {
     FileLabel(id: id, mark: mark, released: released, pointer: pointer, others: rest?.others ?? [])
   }
 
   /// No writer writes, and every one has closed a descriptor since it last did.
   var areWritersResting: Bool {
     // A writer that passes the daemon is one mutation as long as it has the file open.
-    restingWriters == activity.writableOpens && activity.mutationsInFlight == unseenWriters
+    restingWriters == activity.writableOpens && activity.mutationsInFlight == passthroughWriters
   }
 
   /// What has no name any more is not kept.
@@ -194,28 +195,28 @@ extension CapturedFile.State {
 
   /// What the disk has refused is not given to it again. A program that has the file open still learns of it at each fsync.
   mutating func leaveToItsWriters() {
-    if let refusal { fate.lostContent(.writeFailed(errno: refusal.error.code)) }
+    if let refusal { integrity.lostContent(.writeFailed(errno: refusal.error.code)) }
     refusal = nil
   }
 
   /// What became of the content that there is: as long as no change has begun, what failed has left it as it was settled.
-  var contentFate: ContentFate { activity.hasOpenRevision ? fate : settledFate }
+  var contentIntegrity: ContentIntegrity { activity.hasOpenRevision ? integrity : settledIntegrity }
 
   /// The disk has lost some of the content; a settled one lacks it, whether or not a program has the file open.
   mutating func lostContent(_ cause: Interruption) {
-    fate.lostContent(cause)
-    if !activity.hasOpenRevision { settledFate.lostContent(cause) }
+    integrity.lostContent(cause)
+    if !activity.hasOpenRevision { settledIntegrity.lostContent(cause) }
   }
 
   /// What the next run has to know as long as it is being written. What is missing, or in memory alone, its writer's death does not
   /// explain, and a later writer that goes on does not make it good.
-  func markWhileWriting(in instance: SpoolInstance) -> SpoolMark {
-    if let lack = fate.lack { return .interrupted(lack) }
+  func markWhileWriting(in instance: SpoolInstance) -> WriterStateXattr {
+    if let lack = integrity.lack { return .interrupted(lack) }
     return refusal == nil ? .writing(in: instance) : .interrupted(.notOnDisk)
   }
 
   /// The epoch of a content that its writers have closed; nil where a writer may be changing it.
-  var wholeEpoch: UInt64? { areWritersResting && unseenWriters == 0 ? activity.epoch : nil }
+  var wholeEpoch: UInt64? { areWritersResting && passthroughWriters == 0 ? activity.epoch : nil }
 }
 
 extension CapturedFile.KnownAttributes {

@@ -5,13 +5,13 @@
 /// and knows of none, what was read is what was written; when it knows of one, that cannot be told, and what was read is no
 /// content.
 struct DiskReads: Sendable {
-  private var underWay: [Range<UInt64>] = []
+  private var inFlight: [Range<UInt64>] = []
   private var ended: Range<UInt64>?
 
   /// All that is in doubt, from its first byte to the end of the last; nil when nothing is.
-  var range: Range<UInt64>? { underWay.reduce(ended) { Self.joined($0, $1) } }
+  var range: Range<UInt64>? { inFlight.reduce(ended) { Self.joined($0, $1) } }
 
-  mutating func began(_ range: Range<UInt64>) { underWay.append(range) }
+  mutating func began(_ range: Range<UInt64>) { inFlight.append(range) }
 
   mutating func end(_ range: Range<UInt64>) {
     readNothing(range)
@@ -20,7 +20,7 @@ struct DiskReads: Sendable {
 
   /// It failed before anything was asked of the disk.
   mutating func readNothing(_ range: Range<UInt64>) {
-    if let index = underWay.firstIndex(of: range) { underWay.remove(at: index) }
+    if let index = inFlight.firstIndex(of: range) { inFlight.remove(at: index) }
   }
 
   /// The kernel may have read anything.

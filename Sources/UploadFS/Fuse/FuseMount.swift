@@ -20,7 +20,7 @@ public final class FuseMount: Sendable {
   private struct Session: @unchecked Sendable {
     var pointer: OpaquePointer?
     /// Nil where the kernel does not list mounts.
-    var place: MountedPlace?
+    var place: MountIdentity?
   }
 
   /// Checks the mount point and mounts. From then on callers wait until ``run(onReady:)`` answers them.
@@ -45,7 +45,7 @@ public final class FuseMount: Sendable {
       fuse_session_destroy(pointer)
       throw Self.mountFailure(failure, line, mountPoint, configuration)
     }
-    let place = UploadMounts.mountinfo.flatMap { MountedPlace(at: mountPoint.path, in: $0) }
+    let place = UploadMounts.mountinfo.flatMap { MountIdentity(at: mountPoint.path, in: $0) }
     session.withLock { $0 = Session(pointer: pointer, place: place) }
     if uploadfs_has_passthrough(), filesystem.isPrivileged {
       filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
@@ -53,11 +53,11 @@ public final class FuseMount: Sendable {
   }
 
   /// The kernel has agreed to read and write files of the spool by itself.
-  func lendFiles() {
+  func enablePassthrough() {
     guard filesystem.isPrivileged, let pointer = session.withLock({ Session(pointer: $0.pointer) }).pointer else {
       return
     }
-    let files = LentFiles(connection: fuse_session_fd(pointer))
+    let files = PassthroughFiles(connection: fuse_session_fd(pointer))
     filesystem.backingFiles.withLock { $0 = files }
   }
 
@@ -140,7 +140,7 @@ public final class FuseMount: Sendable {
           // From the beginning to the end, whatever the length.
           fuse_lowlevel_notify_inval_inode(pointer, fuse_ino_t(node.rawValue), 0, 0)
         }
-        if batch.isTimeToLook { mount.filesystem.lookAfterUnseenWriters() }
+        if batch.isTimeToCheck { mount.filesystem.checkPassthroughWriters() }
         if batch.hasVirtualChange {
           mount.polls.wake { number in (try? mount.filesystem.readyEvents(number)) ?? 0 != 0 }
         }

@@ -45,7 +45,7 @@ func makeFuseOperations() -> fuse_lowlevel_ops {
   operations.fallocate = fuseAllocate
   operations.lseek = fuseSeek
   operations.poll = fusePoll
-  uploadfs_answer_tmpfile(&operations, fuseCreateNameless)
+  uploadfs_answer_tmpfile(&operations, fuseCreateTmpfile)
   return operations
 }
 
@@ -83,7 +83,9 @@ private func fuseInit(_ userdata: UnsafeMutableRawPointer?, _ connection: Unsafe
   // The kernel can refuse an open after the daemon's answer where that says passthrough. It then empties the file itself,
   // once it is open, so that an open that fails has changed nothing.
   _ = uploadfs_want(connection, UPLOADFS_CAPABILITY_ATOMIC_O_TRUNC, false)
-  if uploadfs_has_passthrough(), uploadfs_want(connection, UPLOADFS_CAPABILITY_PASSTHROUGH, true) { mount.lendFiles() }
+  if uploadfs_has_passthrough(), uploadfs_want(connection, UPLOADFS_CAPABILITY_PASSTHROUGH, true) {
+    mount.enablePassthrough()
+  }
 }
 
 // MARK: Names
@@ -267,14 +269,14 @@ private func fuseCreate(
   }
 }
 
-private func fuseCreateNameless(
+private func fuseCreateTmpfile(
   _ request: fuse_req_t?, _ directory: fuse_ino_t, _ mode: mode_t, _ info: UnsafeMutablePointer<fuse_file_info>?
 ) {
   guard let call = Call(request), let info else { return }
   let filesystem = call.filesystem
   let caller = call.caller
   call.answer { (filesystem) throws(SystemError) in
-    try filesystem.createNameless(in: NodeID(directory), mode: mode, flags: info.pointee.flags, caller: caller)
+    try filesystem.createTmpfile(in: NodeID(directory), mode: mode, flags: info.pointee.flags, caller: caller)
   } _: { reply, created in
     reply.created(created, info, in: filesystem)
   }

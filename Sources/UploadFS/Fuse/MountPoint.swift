@@ -19,7 +19,7 @@ struct MountPoint: Hashable, Sendable {
 
   /// The place that a path leads to. As a text, one that is no UTF-8 would be another place, with U+FFFD in it (spec H13).
   private static func text(ofPlace configured: String) throws(MountError) -> String {
-    let bytes = SpoolPlace.resolvedBytes(configured)
+    let bytes = SpoolFolder.resolvedBytes(configured)
     if let text = String(validating: bytes, as: UTF8.self) { return text }
     throw MountError(
       .mountPointNotDirectory,
@@ -137,7 +137,7 @@ struct MountPoint: Hashable, Sendable {
   }
 
   /// Where a mount is by now that was made here: another one may have been moved, or mounted, here since. Nil when it is nowhere.
-  func followed(_ place: MountedPlace?) -> MountPoint? {
+  func followed(_ place: MountIdentity?) -> MountPoint? {
     guard let place, let mountinfo = UploadMounts.mountinfo else { return self }
     return place.path(in: mountinfo).map { MountPoint(at: $0) }
   }

@@ -21,7 +21,7 @@ struct NodeTable {
     /// The sink does not ask for the file by its identity any more: it may go once the kernel does not know it.
     fileprivate(set) var isUnneeded = false
     /// Every known name, oldest first. Empty for the root and for what was unlinked.
-    var names: Few<DirectoryEntry> = []
+    var names: SmallArray<DirectoryEntry> = []
     /// Known entries, for directories.
     var children: [EntryName: NodeID] = [:]
     /// How often the kernel was told of it and has not yet forgotten.
@@ -176,7 +176,7 @@ struct NodeTable {
 
   /// A regular file that no lookup finds before it gets a name: until then it is known by its number only. The kernel
   /// is about to be told of it.
-  mutating func adoptNameless(
+  mutating func adoptTmpfile(
     _ key: SpoolKey, pin descriptor: FileDescriptor, makeFile: (NodeID) -> CapturedFile
   ) -> CapturedFile {
     let id = NodeID(rawValue: nextNumber)

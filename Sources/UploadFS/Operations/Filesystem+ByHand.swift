@@ -63,7 +63,7 @@ extension Filesystem {
   }
 
   /// A file with a writer is checked each second.
-  func lookAtOpenFile(_ file: CapturedFile, _ state: inout CapturedFile.State) {
+  func checkOpenFile(_ file: CapturedFile, _ state: inout CapturedFile.State) {
     guard let descriptor = state.descriptor, state.activity.mutationsInFlight == 0 else { return }
     note(Result { () throws(SystemError) in try descriptor.status() }, of: file, &state)
   }
@@ -153,7 +153,7 @@ extension Filesystem {
     var seen: [CapturedFile] = []
     for file in files {
       let isMissed = file.state.withLock { $0.missedSinceSeconds != nil }
-      if !isMissed || lookForMissing(file) { seen.append(file) }
+      if !isMissed || findMissing(file) { seen.append(file) }
     }
     for file in seen {
       if file.state.withLock({ $0.wasPutInPlace }) { announcePutInPlace(file) }
@@ -165,7 +165,7 @@ extension Filesystem {
   private static let patienceSeconds = 2
 
   /// Whether it is there, under one of its names at least.
-  private func lookForMissing(_ file: CapturedFile) -> Bool {
+  private func findMissing(_ file: CapturedFile) -> Bool {
     guard let since = file.state.withLock({ $0.activity.isGone ? nil : $0.missedSinceSeconds }) else { return false }
     let isOver = Self.monotonicSeconds() - since >= Self.patienceSeconds
     let found = namespaceLock.shared { () -> Standing in
@@ -269,8 +269,8 @@ extension Filesystem {
         !state.activity.hasOpenRevision
       else { return nil }
       state.foundAnnounced = true
-      state.fate.changedByHand()
-      state.settledFate = state.fate
+      state.integrity.changedByHand()
+      state.settledIntegrity = state.integrity
       keepMark(of: file, &state)
       return .found
     }
@@ -289,7 +289,7 @@ extension Filesystem {
     let mutation = beginUnrefusableMutation(of: file, .size(0), through: descriptor)
     file.state.withLock { state in
       state.isChangedByHand = false
-      state.fate.changedByHand()
+      state.integrity.changedByHand()
     }
     endMutation(mutation, of: file, through: descriptor, writtenBytes: nil)
     notices.pagesBecameStale(of: file.node)

@@ -39,10 +39,10 @@ extension Filesystem {
     growth(of: id, chunkBytes: chunkBytes, anew: anew, for: .only)
   }
 
-  func growth(of id: FileID, chunkBytes: Int, anew: Bool, for follower: ContentFollower) -> GrowthReport? {
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool, for subscriber: SubscriberID) -> GrowthReport? {
     guard let file = file(of: id) else { return nil }
     return file.state.withLock { state in
-      guard state.activity.writableOpens > 0, state.unseenWriters == 0, !state.activity.isGone,
+      guard state.activity.writableOpens > 0, state.passthroughWriters == 0, !state.activity.isGone,
         let descriptor = state.descriptor
       else {
         return nil
@@ -56,7 +56,7 @@ extension Filesystem {
       }
       let activity = state.activity
       return state.chunks.takeReport(
-        for: follower, of: id, chunkBytes: chunkBytes, anew: anew, sizeBytes: sizeBytes
+        for: subscriber, of: id, chunkBytes: chunkBytes, anew: anew, sizeBytes: sizeBytes
       ) {
         ChunkActivity(
           chunkBytes: chunkBytes, written: Self.dataRanges(of: descriptor, sizeBytes: sizeBytes), epoch: activity.epoch,
@@ -88,8 +88,8 @@ extension Filesystem {
     quietEpoch(of: id, at: offset, for: .only)
   }
 
-  func quietEpoch(of id: FileID, at offset: UInt64, for follower: ContentFollower) -> UInt64? {
-    file(of: id)?.state.withLock { $0.isChangedByHand ? nil : $0.chunks.quietEpoch(for: follower, at: offset) }
+  func quietEpoch(of id: FileID, at offset: UInt64, for subscriber: SubscriberID) -> UInt64? {
+    file(of: id)?.state.withLock { $0.isChangedByHand ? nil : $0.chunks.quietEpoch(for: subscriber, at: offset) }
   }
 
   /// Opens the file for reading. Access times stay as they are where the system allows it.

@@ -61,9 +61,9 @@ extension Filesystem {
       }
     }
     var opened: Opened?
-    try announce(file) { (state) throws(SystemError) -> Announcement? in
+    try announce(file) { (state) throws(SystemError) -> PendingEvent? in
       opened = try openLocked(file, &state, request)
-      return state.activity.openedForWriting().map { Announcement($0) }
+      return state.activity.openedForWriting().map { PendingEvent($0) }
     }
     guard let opened else { throw .inputOutput }
     if opened.changesUnseen { try beginUnseenWriting(opened.handle) }
@@ -106,13 +106,14 @@ extension Filesystem {
       reads: request.reads, writes: request.writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
     let choice = chooseRoute(of: file, &state, descriptor, opening, isNewContent: request.isNewContent)
     state.caching.opened(choice)
-    if choice.writesUnseen { state.unseenWriters += 1 }
-    if choice.route.passes { passingOpens.add(1, ordering: .relaxed) }
+    if choice.writesUnseen { state.passthroughWriters += 1 }
+    if choice.route.isPassthrough { passthroughOpens.add(1, ordering: .relaxed) }
     let handle = FileHandle(
       file: file, descriptor: descriptor, choice: choice, opener: request.opener, wholeEpoch: wholeEpoch)
     return Opened(
       handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.route.isDirect,
-      keepsCache: choice.keepsCache, skipsFlush: !request.writes, backing: choice.route.passes ? state.backing : nil,
+      keepsCache: choice.keepsCache, skipsFlush: !request.writes,
+      backing: choice.route.isPassthrough ? state.backing : nil,
       changesUnseen: choice.writesUnseen)
   }
 
@@ -192,7 +193,7 @@ extension Filesystem {
     announce(created.file) { state in
       guard !created.writes else { return nil }
       flushes.add(created.file)
-      return state.activity.madeWithoutWriter().map { Announcement($0) }
+      return state.activity.madeWithoutWriter().map { PendingEvent($0) }
     }
     return (created.found, created.opened)
   }
@@ -250,7 +251,7 @@ extension Filesystem {
         state.descriptor = descriptor
         // Sent once no lock is held, before anything else is said of this file.
         if writes {
-          state.owesOpened = state.activity.openedForWriting() != nil
+          state.openedIsPending = state.activity.openedForWriting() != nil
           if isMarked { state.mark = .writing(in: instance) }
           flushes.add(file)
         }
@@ -277,10 +278,10 @@ extension Filesystem {
       state.caching.closed(handle.choice, isResting: handle.isResting.load(ordering: .sequentiallyConsistent))
       if handle.choice.mayLeaveMapping { state.caching.leftMapping() }
       state.handles -= 1
-      if handle.choice.route.passes { passingOpens.subtract(1, ordering: .relaxed) }
-      if state.caching.passingHandles == 0 { returnBacking(&state) }
+      if handle.choice.route.isPassthrough { passthroughOpens.subtract(1, ordering: .relaxed) }
+      if state.caching.passthroughHandles == 0 { returnBacking(&state) }
       // The daemon has not seen what the kernel has read for it.
-      if handle.choice.route.passes { file.diskReads.withLock { $0.mayHaveReadAll() } }
+      if handle.choice.route.isPassthrough { file.diskReads.withLock { $0.mayHaveReadAll() } }
       guard state.handles == 0 else { return nil }
       openCaptures.closed()
       defer { state.descriptor = nil }

@@ -90,11 +90,11 @@ extension Filesystem {
     let isRefused = file.state.withLock { state in
       if state.activity.writableOpens > 0 {
         noteWriteBack(of: file, &state)
-        lookAtOpenFile(file, &state)
-        state.idle.look()
-        let isSeen = state.unseenWriters == 0 && state.refusal == nil && state.doubt == nil
+        checkOpenFile(file, &state)
+        state.idle.check()
+        let isSeen = state.passthroughWriters == 0 && state.refusal == nil && state.doubt == nil
         if state.idle.isIdle, isSeen { flushes.addIdle(file) } else { flushes.add(file) }
-        if state.unseenWriters > 0 { growing.add(file) }
+        if state.passthroughWriters > 0 { growing.add(file) }
       }
       return state.refusal != nil
     }
@@ -195,7 +195,7 @@ extension Filesystem {
       // What is in progress may get to the file after the sync, and be over when that is: its end brings the file here again.
       guard state.refusal == nil, !state.activity.isGone, state.activity.mutationsInFlight == 0 else { return nil }
       let isClosed = state.mark?.isUnproven == true && !state.isSynchronized
-      guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isNameless) else {
+      guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isTmpfile) else {
         return nil
       }
       let isEmpty = state.wasCreatedHere && state.activity.epoch <= 1
@@ -252,7 +252,7 @@ extension Filesystem {
   /// Of a file that was found cut short the disk has what is there, and the mark says from now on that something is missing. The
   /// file's lock and the namespace lock are held.
   private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) -> Bool {
-    let wanted = state.fate.interruption.map { SpoolMark.interrupted($0) } ?? .none
+    let wanted = state.integrity.interruption.map { WriterStateXattr.interrupted($0) } ?? .none
     switch state.mark {
     case .closed?, .ended?: break
     // It was in memory alone for a while.

@@ -35,7 +35,7 @@ extension Filesystem {
       state.bytesSinceGrown = 0
       // What was closed is flushed with its names.
       guard state.activity.writableOpens > 0, !state.activity.isGone, state.refusal == nil else { return nil }
-      guard state.grownEpoch != state.activity.epoch || state.unseenWriters > 0 else { return nil }
+      guard state.grownEpoch != state.activity.epoch || state.passthroughWriters > 0 else { return nil }
       return state.activity.epoch
     }
     guard let epoch else { return }

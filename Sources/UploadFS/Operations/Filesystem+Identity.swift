@@ -235,7 +235,7 @@ extension Filesystem {
   func take(
     _ found: SpoolLabel.Found, of file: CapturedFile, _ state: inout CapturedFile.State,
     _ facts: CapturedFile.KnownAttributes
-  ) -> SpoolMark {
+  ) -> WriterStateXattr {
     let sizeBytes = facts.sizeBytes
     let isCopy = found.label.id != nil && found.label.id != file.id
     let former = markRecord.formerMark(of: file.id)
@@ -271,7 +271,7 @@ extension Filesystem {
   }
 
   /// A file that says who it is may have got the inode number of another one, past the mount.
-  private func recordedMark(of file: CapturedFile, _ found: SpoolLabel.Found) -> SpoolMark? {
+  private func recordedMark(of file: CapturedFile, _ found: SpoolLabel.Found) -> WriterStateXattr? {
     guard let mark = markRecord.mark(of: file.key.inode) else { return nil }
     let isKnown = found.label.id == file.id
     return isKnown && !markRecord.mayBe(of: file.id, file.key.inode) ? nil : mark
@@ -290,7 +290,7 @@ extension Filesystem {
   }
 
   private func putFirstLabel(
-    _ mark: SpoolMark, of file: CapturedFile, _ state: inout CapturedFile.State, removesEarlier: Bool
+    _ mark: WriterStateXattr, of file: CapturedFile, _ state: inout CapturedFile.State, removesEarlier: Bool
   ) throws(SystemError) {
     if marksWriters {
       let descriptor = try openForMarks(file, state)

@@ -10,7 +10,7 @@ extension Filesystem {
   /// Keeps a mark where it can be kept; without it the caller changes nothing. A file that is being written, or is not whole, is
   /// durably so where the record says it.
   func keep(
-    _ mark: SpoolMark, of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor
+    _ mark: WriterStateXattr, of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor
   ) throws(SystemError) {
     // What the label says is not known, and would be written over.
     guard state.mark != nil else { throw state.doubt ?? .inputOutput }
@@ -47,8 +47,8 @@ extension Filesystem {
       let mark = take(found, of: file, &state, facts)
       state.found = nil
       state.mark = mark
-      state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
-      state.settledFate = state.fate
+      state.integrity = ContentIntegrity(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
+      state.settledIntegrity = state.integrity
       // Without a mark an earlier run has brought it to the disk.
       state.isOnDisk = mark == .none
       state.isSynchronized = mark == .none
@@ -94,7 +94,7 @@ extension Filesystem {
 
   /// What the mark proves that stands now is proven on the disk until that has the one that comes after it, whatever that says.
   private func noteProven(_ state: inout CapturedFile.State, wasOnDisk: Bool) {
-    guard state.mark == SpoolMark.none ? wasOnDisk : state.mark?.isProof == true else { return }
+    guard state.mark == WriterStateXattr.none ? wasOnDisk : state.mark?.isProof == true else { return }
     state.provenBytes = state.lastKnown.sizeBytes
   }
 
@@ -180,10 +180,10 @@ extension Filesystem {
 
   private func wantedMark(
     _ state: CapturedFile.State, _ descriptor: FileDescriptor
-  ) throws(SystemError) -> SpoolMark {
-    if let lack = state.contentFate.lack { return .interrupted(lack) }
+  ) throws(SystemError) -> WriterStateXattr {
+    if let lack = state.contentIntegrity.lack { return .interrupted(lack) }
     if state.refusal != nil { return .interrupted(.notOnDisk) }
-    if let interruption = state.contentFate.interruption {
+    if let interruption = state.contentIntegrity.interruption {
       return state.isSynchronized ? .interrupted(interruption) : .ended(interruption, in: instance)
     }
     guard !state.isSynchronized else { return .none }

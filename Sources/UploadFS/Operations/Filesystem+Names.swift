@@ -60,7 +60,7 @@ extension Filesystem {
       try check(mknodat(place.directory, place.path, mode, 0))
     }
     if let file = file(of: found.node) {
-      announce(file) { state in state.activity.madeWithoutWriter().map { Announcement($0) } }
+      announce(file) { state in state.activity.madeWithoutWriter().map { PendingEvent($0) } }
     }
     return found
   }

@@ -36,7 +36,7 @@ extension Filesystem {
     file.state.withLock { state in
       var left = named
       while let chunk = left.chunks.popFirst() {
-        guard state.isStill(chunk, of: candidate), state.unseenWriters == 0, state.backing == nil else { continue }
+        guard state.isStill(chunk, of: candidate), state.passthroughWriters == 0, state.backing == nil else { continue }
         guard punch(chunk.index, of: candidate.chunkBytes, file, state, named.descriptor) else {
           left.chunks = [chunk] + left.chunks
           return withdraw(left, of: file, &state)
@@ -58,7 +58,7 @@ extension Filesystem {
       file.state.withLock { state in
         readMark(of: file, &state)
         // What the file's label says of it is known, or it would be written over.
-        guard state.mark != nil, !state.activity.isGone, state.unseenWriters == 0, state.backing == nil,
+        guard state.mark != nil, !state.activity.isGone, state.passthroughWriters == 0, state.backing == nil,
           let descriptor = writableDescriptor(of: file, state)
         else { return nil }
         return nameStill(candidate, of: file, &state, on: descriptor)
@@ -215,9 +215,9 @@ extension Filesystem {
       file.state.withLock({ $0.released?.isNeeded(for: extent) ?? false })
     else { return }
     announce(file) { state in
-      let known = state.fate.interruption
-      state.fate.lostContent(.changeRefused)
-      return state.fate.interruption == known ? nil : .writeFailed(.changeRefused)
+      let known = state.integrity.interruption
+      state.integrity.lostContent(.changeRefused)
+      return state.integrity.interruption == known ? nil : .writeFailed(.changeRefused)
     }
     throw .inputOutput
   }

@@ -18,11 +18,11 @@ extension Filesystem {
     // The rest is the next write's, which may have to wait for it.
     if owned == bytes || owned > 0 && isPartEnough { return min(bytes, owned + admitted) }
     let isReleasing = canRelease.load(ordering: .relaxed) && settings(of: handle.file)?.whenFull == .release
-    var pauses = WriterPauses(
-      turns: pauseTurns, countMax: isReleasing ? WriterPauses.countMaxWhileReleasing : WriterPauses.countMax)
+    var backoff = WriteBackoff(
+      permits: backoffPermits, countMax: isReleasing ? WriteBackoff.countMaxWhileReleasing : WriteBackoff.countMax)
     while isPartEnough ? admitted == 0 : admitted < bytes,
       NeededRoom.mayCome(
-        isDelivering: attempt.isLoading || sink.mayFreeSpace, heldBytes: attempt.heldBytes), pauses.take()
+        isDelivering: attempt.isLoading || sink.mayFreeSpace, heldBytes: attempt.heldBytes), backoff.take()
     {
       attempt.begin()
       admitted = admitAtOnce(bytes, isPartEnough: isPartEnough, &attempt)
@@ -124,10 +124,10 @@ extension Filesystem {
     }
     var removedCount = 0
     var turns = EvictionTurns()
-    var pauses = WriterPauses(turns: pauseTurns)
+    var backoff = WriteBackoff(permits: backoffPermits)
     while removedCount < Self.removedForOneMax {
       guard evictOne(&turns) else {
-        if sink.loadCandidates(), pauses.take() { continue }
+        if sink.loadCandidates(), backoff.take() { continue }
         break
       }
       removedCount += 1

@@ -173,11 +173,11 @@ extension CapturedFile.State {
   fileprivate var isAsItsLabelSays: Bool {
     let isAtRest =
       activity.isQuiet && activity.isSettled && !activity.isGone && handles == 0 && descriptor == nil && backing == nil
-      && unseenWriters == 0 && !isNameless && !owesOpened
+      && passthroughWriters == 0 && !isTmpfile && !openedIsPending
     let isOnDisk =
-      isOnDisk && isSynchronized && mark == SpoolMark.none && !markIsOutdated && !isMarkUnsynced && asking == nil
+      isOnDisk && isSynchronized && mark == WriterStateXattr.none && !markIsOutdated && !isMarkUnsynced && asking == nil
     let isUnquestioned =
-      refusal == nil && doubt == nil && released == nil && contentFate.interruption == nil && !isChangedByHand
+      refusal == nil && doubt == nil && released == nil && contentIntegrity.interruption == nil && !isChangedByHand
       && missedSinceSeconds == nil
     return isAtRest && isOnDisk && isUnquestioned
   }

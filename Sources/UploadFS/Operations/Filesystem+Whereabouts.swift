@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 /// Why the folders of the spool are not where they were when the mount began.
-public struct SpoolTrouble: Hashable, Sendable {
+public struct SpoolFault: Hashable, Sendable {
   /// The word for programs.
   public var code: String
   /// What is wrong and what to do, for people.
@@ -16,7 +16,7 @@ public struct SpoolTrouble: Hashable, Sendable {
 extension Filesystem {
   /// Looks at the spool's folders each second until ``stopFlushing()``, and says each change; nil when all is well again. For a
   /// thread of its own: a disk that hangs holds it up.
-  public func watchSpool(whenChanged: (SpoolTrouble?) -> Void) {
+  public func watchSpool(whenChanged: (SpoolFault?) -> Void) {
     repeat {
       let found = spoolFolders.trouble()
       let isNews = spoolTroubleFound.withLock { known in
@@ -28,7 +28,7 @@ extension Filesystem {
   }
 
   /// What the last look found; nil when all is well.
-  public var spoolTrouble: SpoolTrouble? { spoolTroubleFound.withLock { $0 } }
+  public var spoolTrouble: SpoolFault? { spoolTroubleFound.withLock { $0 } }
 }
 
 /// The spool's folders as they were at the start.
@@ -45,7 +45,7 @@ struct SpoolFolders: Sendable {
     }
   }
 
-  func trouble() -> SpoolTrouble? {
+  func trouble() -> SpoolFault? {
     do throws(SystemError) {
       _ = try captures.status()
       for (path, key) in known {
@@ -57,23 +57,23 @@ struct SpoolFolders: Sendable {
     } catch  where error.isAbsence {
       return missing
     } catch {
-      return SpoolTrouble(
+      return SpoolFault(
         code: "spool-unreadable",
         message:
           "The spool's folder cannot be looked at (\(String(cString: strerror(error.code)))). Look after its disk.")
     }
   }
 
-  private var missing: SpoolTrouble {
-    SpoolTrouble(
+  private var missing: SpoolFault {
+    SpoolFault(
       code: "spool-missing",
       message:
         "A folder of the spool \(known.first?.path ?? "") was moved or removed. What is written meanwhile goes where it "
         + "is now, if anywhere, and is not found at the next start: put it back.")
   }
 
-  private func exchanged(_ path: String) -> SpoolTrouble {
-    SpoolTrouble(
+  private func exchanged(_ path: String) -> SpoolFault {
+    SpoolFault(
       code: "spool-exchanged",
       message:
         "Another folder stands at \(path) than when the mount began, or another filesystem was mounted there. What is "

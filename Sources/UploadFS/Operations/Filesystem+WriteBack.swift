@@ -32,7 +32,7 @@ extension Filesystem {
     state.refusal?.error = error
     state.refusals += 1
     // What the kernel reads for passthrough handles is not seen.
-    if state.caching.passingHandles > 0 { file.diskReads.withLock { $0.mayHaveReadAll() } }
+    if state.caching.passthroughHandles > 0 { file.diskReads.withLock { $0.mayHaveReadAll() } }
     markLack(of: file, &state)
     flushes.add(file)
   }
@@ -155,9 +155,9 @@ extension Filesystem {
   private func noteSaved(
     of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
-    let isInMemory = state.refusal != nil && state.fate.lack == nil
-    let known = isInMemory ? .notOnDisk : state.fate.interruption
-    let mark = known.map { SpoolMark.interrupted($0) } ?? .none
+    let isInMemory = state.refusal != nil && state.integrity.lack == nil
+    let known = isInMemory ? .notOnDisk : state.integrity.interruption
+    let mark = known.map { WriterStateXattr.interrupted($0) } ?? .none
     do throws(SystemError) {
       try keep(mark, of: file, &state, on: descriptor)
       state.mark = mark
@@ -215,7 +215,7 @@ extension Filesystem {
         }
         do throws(SystemError) {
           // Where the kernel writes by itself, what is read here may be old by the time it is written again.
-          guard refusal.dueSeconds <= Self.monotonicSeconds(), state.unseenWriters == 0 else {
+          guard refusal.dueSeconds <= Self.monotonicSeconds(), state.passthroughWriters == 0 else {
             flushes.add(file)
             return nil
           }
@@ -305,7 +305,7 @@ extension CapturedFile.State {
   /// is known, says nothing of this one: until the disk has taken it, nothing is read.
   mutating func forgetWhatWasSaved() {
     refusal?.pages = nil
-    if fate.lossErrno == nil { refusal?.lost = nil }
+    if integrity.lossErrno == nil { refusal?.lost = nil }
   }
 }
 

@@ -17,29 +17,29 @@ extension Filesystem {
     // What was not changed is as whole as it was, whatever became of its writers: since it was settled, or since this
     // handle was opened, when the close of the one before had returned and its release was on its way.
     let isChanged = handle.file.state.withLock { state in
-      state.activity.hasOpenRevision && (handle.wholeEpoch != state.activity.epoch || state.unseenWriters > 0)
+      state.activity.hasOpenRevision && (handle.wholeEpoch != state.activity.epoch || state.passthroughWriters > 0)
     }
     // Who opens a file only to pass the descriptor on closes it before anything is changed. What an fsync(2) has settled
     // is waited for as well: its own wait may have been refused.
     let hasChanged = handle.hasChanged.load(ordering: .relaxed)
     let close = isChanged || hasChanged ? settings(of: handle.file)?.close : nil
     let isAwaited = hasChanged && close == .wait
-    let fate = isChanged || isAwaited ? ProcessFate(of: closer) : .alive
-    if isChanged, fate.signal == 0 { noteOwnLimit(of: closer, handle) }
-    let isOwner = (isChanged || isAwaited) && ProcessFate.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
-    if isAwaited, isOwner, fate == .alive {
+    let exitState = isChanged || isAwaited ? ProcessExitState(of: closer) : .alive
+    if isChanged, exitState.signal == 0 { noteOwnLimit(of: closer, handle) }
+    let isOwner = (isChanged || isAwaited) && ProcessExitState.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
+    if isAwaited, isOwner, exitState == .alive {
       return settleForDelivery(handle.file, through: handle.descriptor) { state in
         rest(handle, &state)
         return state.areWritersResting
       }
     }
-    let isDurable = close == .synced && fate == .alive ? makeDurableWithName(handle) : nil
+    let isDurable = close == .synced && exitState == .alive ? makeDurableWithName(handle) : nil
     let isMarkDurable = handle.file.state.withLock { state in
       // The last descriptor that is closed decides.
-      handle.killingSignal.store(fate.signal, ordering: .relaxed)
+      handle.killingSignal.store(exitState.signal, ordering: .relaxed)
       rest(handle, &state)
       // A duplicate may go on past the daemon, unseen: only the release says that such a writer has ended.
-      guard isOwner, fate.signal == 0, state.areWritersResting, state.unseenWriters == 0 else { return true }
+      guard isOwner, exitState.signal == 0, state.areWritersResting, state.passthroughWriters == 0 else { return true }
       return keepMark(of: handle.file, &state, through: handle.descriptor)
     }
     if let isDurable, !isDurable || !isMarkDurable { throw .inputOutput }
@@ -54,7 +54,7 @@ extension Filesystem {
       handle.file.state.withLock { $0.isOnDisk = $0.isSynchronized }
       return true
     } catch {
-      handle.file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
+      handle.file.state.withLock { $0.integrity.lostContent(.writeFailed(errno: error.code)) }
       return false
     }
   }
@@ -83,28 +83,28 @@ extension Filesystem {
   }
 
   /// A handle is released. The file's lock is held.
-  func closed(_ handle: FileHandle, _ state: inout CapturedFile.State) -> Announcement? {
+  func closed(_ handle: FileHandle, _ state: inout CapturedFile.State) -> PendingEvent? {
     let signal = handle.killingSignal.load(ordering: .relaxed)
-    if signal != 0, state.activity.hasOpenRevision { state.fate.writerKilled(signal: signal) }
+    if signal != 0, state.activity.hasOpenRevision { state.integrity.writerKilled(signal: signal) }
     if handle.isResting.load(ordering: .sequentiallyConsistent) { state.restingWriters -= 1 }
     let hasRevision = state.activity.hasOpenRevision
-    let announcement = state.activity.closedForWriting()
-    noteSettled(handle.file, announcement, hasRevision: hasRevision, &state, through: handle.descriptor)
-    return announcement.map { Announcement($0) }
+    let pendingEvent = state.activity.closedForWriting()
+    noteSettled(handle.file, pendingEvent, hasRevision: hasRevision, &state, through: handle.descriptor)
+    return pendingEvent.map { PendingEvent($0) }
   }
 
   /// The end of something may have been the last of a revision. The file's lock is held.
   func noteSettled(
-    _ file: CapturedFile, _ announcement: WriterActivity.Announcement?, hasRevision: Bool,
+    _ file: CapturedFile, _ pendingEvent: WriterActivity.PendingEvent?, hasRevision: Bool,
     _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
-    guard announcement == .settled else { return }
+    guard pendingEvent == .settled else { return }
     noteWriteBack(of: file, &state)
     if hasRevision { state.forgetWhatWasSaved() }
     if state.refusal != nil || !state.isOnDisk { flushes.add(file) }
     // Without a change, what failed has left the content as it was.
-    if hasRevision { state.settledFate = state.fate } else { state.fate = state.settledFate }
-    if hasRevision || state.mark != SpoolMark.none { keepMark(of: file, &state, through: descriptor) }
+    if hasRevision { state.settledIntegrity = state.integrity } else { state.integrity = state.settledIntegrity }
+    if hasRevision || state.mark != WriterStateXattr.none { keepMark(of: file, &state, through: descriptor) }
   }
 
   /// A write failed before or in its system call.
@@ -120,9 +120,9 @@ extension Filesystem {
 
   private func noteFailedWrite(_ file: CapturedFile, _ bytes: Range<UInt64>, _ cause: Interruption) {
     announce(file) { state in
-      let known = state.fate.interruption
-      state.fate.writeFailed(bytes, cause)
-      return state.fate.interruption == known ? nil : .writeFailed(cause)
+      let known = state.integrity.interruption
+      state.integrity.writeFailed(bytes, cause)
+      return state.integrity.interruption == known ? nil : .writeFailed(cause)
     }
   }
 
@@ -141,7 +141,7 @@ extension Filesystem {
         noteCut(file, at: size)
       }
     } catch {
-      file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
+      file.state.withLock { $0.integrity.lostContent(.writeFailed(errno: error.code)) }
     }
   }
 
@@ -163,11 +163,11 @@ extension Filesystem {
     var awaited: AwaitedDelivery?
     announce(file) { state in
       // Who writes past the daemon has done so only when its handle is released, which comes after its close.
-      guard isPossible(&state), state.unseenWriters == 0 else { return nil }
+      guard isPossible(&state), state.passthroughWriters == 0 else { return nil }
       awaited = AwaitedDelivery(file: file.id, epoch: state.activity.epoch)
-      let announcement = state.activity.settledForDelivery()
-      noteSettled(file, announcement, hasRevision: true, &state, through: descriptor)
-      return announcement.map { Announcement($0) }
+      let pendingEvent = state.activity.settledForDelivery()
+      noteSettled(file, pendingEvent, hasRevision: true, &state, through: descriptor)
+      return pendingEvent.map { PendingEvent($0) }
     }
     return awaited
   }
@@ -206,7 +206,7 @@ extension Filesystem {
     let epoch = try file.state.withLock { (state) throws(SystemError) in
       // The kernel says it once.
       if let refusal = state.refusal { throw refusal.error }
-      if let code = state.fate.lossErrno { throw SystemError(code: code) }
+      if let code = state.integrity.lossErrno { throw SystemError(code: code) }
       return state.activity.mutationsInFlight == 0 ? state.activity.epoch : nil
     }
     do throws(SystemError) {
@@ -231,7 +231,7 @@ extension Filesystem {
   private func noteFailedSync(of file: CapturedFile, _ error: SystemError) {
     announce(file) { state in
       guard !state.activity.hasOpenRevision, !state.activity.isGone else {
-        state.fate.lostContent(.writeFailed(errno: error.code))
+        state.integrity.lostContent(.writeFailed(errno: error.code))
         markLack(of: file, &state)
         return nil
       }
@@ -249,8 +249,8 @@ extension Filesystem {
         guard state.activity.epoch == epoch, state.activity.isQuiet, !state.isChangedByHand else { return }
         // What was found to be lost since then the user has not seen.
         if let present = snapshot.interruption, present.lostBytes != nil, present != interruption { return }
-        state.fate.accepted()
-        state.settledFate = state.fate
+        state.integrity.accepted()
+        state.settledIntegrity = state.integrity
         do throws(SystemError) {
           keepMark(of: file, &state, through: try openForMarks(file, state))
         } catch {

@@ -8,7 +8,7 @@ import FileModel
 struct FileLabel: Hashable, Sendable {
   /// Nil for what a later version may know, and this one cannot read.
   var id: FileID?
-  var mark: SpoolMark
+  var mark: WriterStateXattr
   /// What is no longer in the spool.
   var released: ReleasedChunks?
   /// Where that is.
@@ -28,7 +28,8 @@ struct FileLabel: Hashable, Sendable {
   private static let pointerKey = "s"
 
   init(
-    id: FileID?, mark: SpoolMark, released: ReleasedChunks? = nil, pointer: SessionPointer? = nil, others: [String] = []
+    id: FileID?, mark: WriterStateXattr, released: ReleasedChunks? = nil, pointer: SessionPointer? = nil,
+    others: [String] = []
   ) {
     self.id = id
     self.mark = mark
@@ -50,7 +51,7 @@ struct FileLabel: Hashable, Sendable {
     for member in members {
       let content = String(member.dropFirst())
       switch member.prefix(1) {
-      case Self.markKey: mark = mark == .none ? SpoolMark(content) : .unfinished
+      case Self.markKey: mark = mark == .none ? WriterStateXattr(content) : .unfinished
       case Self.releasedKey:
         released = ReleasedChunks(content)
         if released == nil { saysWhatIsMissing = false }

@@ -21,7 +21,7 @@ struct FileSizeLimit: Hashable, Sendable {
     }
     // Of another user's process an ordinary user's daemon may read it. No lock is taken for which that process could hold it up.
     guard errno == EPERM else { return nil }
-    self.init(limits: ProcessFate.read("/proc/\(thread)/limits"))
+    self.init(limits: ProcessExitState.read("/proc/\(thread)/limits"))
   }
 
   /// From proc(5)'s `limits`: nil where there is none.

@@ -15,7 +15,7 @@ final class MarkRecord: Sendable {
   private struct State {
     var recorded = RecordedMarks()
     /// From another place, until the scan has met every file.
-    var former: [FileID: SpoolMark] = [:]
+    var former: [FileID: WriterStateXattr] = [:]
     /// The record, opened for appending; nil until it is needed.
     var file: FileDescriptor?
     var byteCount = 0
@@ -60,7 +60,7 @@ final class MarkRecord: Sendable {
   var unreadableLineCount: Int { state.withLock { $0.recorded.unreadableLineCount } }
 
   /// What is recorded of a file; nil where its attribute decides.
-  func mark(of inode: UInt64) -> SpoolMark? { state.withLock { $0.recorded.marks[inode] } }
+  func mark(of inode: UInt64) -> WriterStateXattr? { state.withLock { $0.recorded.marks[inode] } }
 
   /// Whether what is recorded of an inode number may be of a capture: false where it is of another one.
   func mayBe(of id: FileID, _ inode: UInt64) -> Bool {
@@ -68,7 +68,7 @@ final class MarkRecord: Sendable {
   }
 
   /// What was recorded of a capture where the spool lay before.
-  func formerMark(of id: FileID) -> SpoolMark? { state.withLock { $0.former[id] } }
+  func formerMark(of id: FileID) -> WriterStateXattr? { state.withLock { $0.former[id] } }
 
   /// The spool lies elsewhere than it did when this was recorded.
   func wasMoved() {
@@ -85,7 +85,7 @@ final class MarkRecord: Sendable {
 
   /// Records a mark; durable on return if that is asked for, and otherwise after the next ``synchronize()``. When it fails,
   /// what was recorded before stands.
-  func keep(_ mark: SpoolMark, of inode: UInt64, as id: FileID? = nil, durably: Bool) throws(SystemError) {
+  func keep(_ mark: WriterStateXattr, of inode: UInt64, as id: FileID? = nil, durably: Bool) throws(SystemError) {
     try state.withLock { (state) throws(SystemError) in
       let isKnown = state.recorded.marks[inode] == mark && state.recorded.ids[inode] == id
       if !isKnown { try append(mark, of: inode, as: id, &state) }
@@ -145,7 +145,7 @@ final class MarkRecord: Sendable {
   }
 
   private func append(
-    _ mark: SpoolMark?, of inode: UInt64, as id: FileID? = nil, _ state: inout State
+    _ mark: WriterStateXattr?, of inode: UInt64, as id: FileID? = nil, _ state: inout State
   ) throws(SystemError) {
     do throws(SystemError) {
       try appendOnce(mark, of: inode, as: id, &state)
@@ -156,7 +156,7 @@ final class MarkRecord: Sendable {
   }
 
   private func appendOnce(
-    _ mark: SpoolMark?, of inode: UInt64, as id: FileID?, _ state: inout State
+    _ mark: WriterStateXattr?, of inode: UInt64, as id: FileID?, _ state: inout State
   ) throws(SystemError) {
     let file = try opened(&state)
     var changed = state.recorded

@@ -15,7 +15,7 @@ final class NoticeQueue: @unchecked Sendable {
   private var changed: [NodeID] = []
   private var stale: Set<NodeID> = []
   private var hasVirtualChange = false
-  private var nextLook: timespec?
+  private var nextCheck: timespec?
   private var isClosed = false
   private let now: @Sendable () -> timespec
 
@@ -37,7 +37,7 @@ final class NoticeQueue: @unchecked Sendable {
     /// Captures of which the kernel may hold pages that are not what was written.
     var stale: Set<NodeID>
     var hasVirtualChange: Bool
-    var isTimeToLook: Bool
+    var isTimeToCheck: Bool
   }
 
   /// `now` stands in for the monotonic clock in tests; waiting goes by the real one.
@@ -77,8 +77,8 @@ final class NoticeQueue: @unchecked Sendable {
   }
 
   /// Whether ``next()`` comes back after a second at the latest, because something has to be checked.
-  func lookEverySecond(_ looks: Bool) {
-    post { nextLook = looks ? nextLook ?? inOneSecond : nil }
+  func checkEverySecond(_ looks: Bool) {
+    post { nextCheck = looks ? nextCheck ?? inOneSecond : nil }
   }
 
   func virtualTreeChanged() {
@@ -94,17 +94,18 @@ final class NoticeQueue: @unchecked Sendable {
   func next() -> Batch? {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
-    while removed.isEmpty, unneeded.isEmpty, changed.isEmpty, stale.isEmpty, !hasVirtualChange, !isClosed, !isTimeToLook
+    while removed.isEmpty, unneeded.isEmpty, changed.isEmpty, stale.isEmpty, !hasVirtualChange, !isClosed,
+      !isTimeToCheck
     {
-      if var due = nextLook {
+      if var due = nextCheck {
         pthread_cond_timedwait(arrival, lock, &due)
       } else {
         pthread_cond_wait(arrival, lock)
       }
     }
     guard !isClosed else { return nil }
-    let looks = isTimeToLook
-    if looks { nextLook = inOneSecond }
+    let looks = isTimeToCheck
+    if looks { nextCheck = inOneSecond }
     defer {
       removed = []
       unneeded = []
@@ -114,7 +115,7 @@ final class NoticeQueue: @unchecked Sendable {
     }
     return Batch(
       removed: removed, unneeded: unneeded, changed: changed, stale: stale, hasVirtualChange: hasVirtualChange,
-      isTimeToLook: looks)
+      isTimeToCheck: looks)
   }
 
   fileprivate static var monotonicNow: timespec {
@@ -128,10 +129,10 @@ final class NoticeQueue: @unchecked Sendable {
     return timespec(tv_sec: now.tv_sec + 1, tv_nsec: now.tv_nsec)
   }
 
-  private var isTimeToLook: Bool {
-    guard let nextLook else { return false }
+  private var isTimeToCheck: Bool {
+    guard let nextCheck else { return false }
     let now = now()
-    return (now.tv_sec, now.tv_nsec) >= (nextLook.tv_sec, nextLook.tv_nsec)
+    return (now.tv_sec, now.tv_nsec) >= (nextCheck.tv_sec, nextCheck.tv_nsec)
   }
 
   private func post(_ change: () -> Void) {

@@ -5,13 +5,13 @@ import FileModel
 ///
 /// The point ends a line: one without it was cut off when the daemon or the machine ended, or by a full disk, before the change
 /// that it was written for. Parsing never fails: a line that is not understood is counted and left out, and a mark that is not
-/// understood is ``SpoolMark/unfinished``, the careful one.
+/// understood is ``WriterStateXattr/unfinished``, the careful one.
 struct RecordedMarks: Hashable, Sendable {
-  private(set) var marks: [UInt64: SpoolMark] = [:]
+  private(set) var marks: [UInt64: WriterStateXattr] = [:]
   /// The captures that the marks are of, where that is known.
   private(set) var ids: [UInt64: FileID] = [:]
   /// Doubts of captures of which the inode numbers were recorded for others since, as in a spool that was moved.
-  private var displaced: [FileID: SpoolMark] = [:]
+  private var displaced: [FileID: WriterStateXattr] = [:]
   /// Lines of the text, whatever they say.
   private(set) var lineCount = 0
   /// Lines that are whole and name no inode.
@@ -45,7 +45,7 @@ struct RecordedMarks: Hashable, Sendable {
     } else {
       if let id, let known = ids[inode], known != id, let mark = marks[inode], mark.isDoubt { displaced[known] = mark }
       ids[inode] = id
-      marks[inode] = text == Self.noneText ? SpoolMark.none : SpoolMark(String(text))
+      marks[inode] = text == Self.noneText ? WriterStateXattr.none : WriterStateXattr(String(text))
     }
   }
 
@@ -58,7 +58,7 @@ struct RecordedMarks: Hashable, Sendable {
   }
 
   /// Takes a change in and returns its line. A nil mark is forgotten: the file's attribute says what is known.
-  mutating func set(_ mark: SpoolMark?, of inode: UInt64, as id: FileID? = nil) -> String {
+  mutating func set(_ mark: WriterStateXattr?, of inode: UInt64, as id: FileID? = nil) -> String {
     marks[inode] = mark
     ids[inode] = mark == nil ? nil : id
     lineCount += 1
@@ -67,7 +67,7 @@ struct RecordedMarks: Hashable, Sendable {
 
   /// The spool lies elsewhere, where its inode numbers are those of other files: what is known of captures, by their identities. Of two
   /// marks the doubt counts.
-  mutating func takeByIdentity() -> [FileID: SpoolMark] {
+  mutating func takeByIdentity() -> [FileID: WriterStateXattr] {
     var known = displaced
     for (inode, mark) in marks.sorted(by: { $0.key < $1.key }) {
       guard let id = ids[inode], known[id]?.isDoubt != true else { continue }
@@ -82,7 +82,7 @@ struct RecordedMarks: Hashable, Sendable {
     marks.sorted { $0.key < $1.key }.map { Self.line($0.value, of: $0.key, ids[$0.key]) }.joined()
   }
 
-  private static func line(_ mark: SpoolMark?, of inode: UInt64, _ id: FileID?) -> String {
+  private static func line(_ mark: WriterStateXattr?, of inode: UInt64, _ id: FileID?) -> String {
     let identity = id.map { "\(idPrefix)\($0)" } ?? ""
     return "\(inode) \(mark.map { $0.text ?? noneText } ?? forgottenText)\(identity)\(end)\n"
   }

@@ -38,7 +38,7 @@ enum SpoolLabel {
     if let text = try text(of: name, at: place) { return Found(FileLabel(text), .attribute) }
     let mark = try text(of: earlierNames.mark, at: place)
     let released = try text(of: earlierNames.released, at: place)
-    var label = FileLabel(id: nil, mark: mark.map { SpoolMark($0) } ?? .none)
+    var label = FileLabel(id: nil, mark: mark.map { WriterStateXattr($0) } ?? .none)
     if let released {
       let chunks = ReleasedChunks(released)
       if chunks == nil { label.losesWhatIsMissing() }

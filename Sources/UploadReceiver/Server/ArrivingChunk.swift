@@ -34,7 +34,7 @@ struct ArrivingChunk: ~Copyable {
     var plain: any BodyBytes = [UInt8]()
     var sentBytes = 0
     /// The digests of the plain bytes; nil where nothing was kept.
-    var arrived: Result<ChunkFacts, Refusal>?
+    var arrived: Result<ChunkChecksums, Refusal>?
   }
 
   /// Ends the chunk. Decoding takes the processor for long, and is done by the driver.
@@ -48,7 +48,7 @@ struct ArrivingChunk: ~Copyable {
       let bytes = UInt32(clamping: plain.byteCount)
       let digests = hasher.finalize()
       complete.arrived =
-        Digest32(digests.sha256).map { .success(ChunkFacts(sha256: $0, crc32c: digests.crc32c, sizeBytes: bytes)) }
+        Digest32(digests.sha256).map { .success(ChunkChecksums(sha256: $0, crc32c: digests.crc32c, sizeBytes: bytes)) }
         ?? .failure(Refusal(.storeFailed, "no digest"))
     case .lz4, .zstd:
       let sent = encoded

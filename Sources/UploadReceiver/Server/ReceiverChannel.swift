@@ -70,7 +70,7 @@ struct ReceiverChannel: HTTPChannelHandler {
     self.responder = responder
     var configuration = HTTP1Channel.Configuration(
       additionalChannelHandlers: [
-        FarewellHandler(), RunningRequestHandler(), BodyTimeoutHandler(limits),
+        ConnectionCloseHandler(), RunningRequestHandler(), BodyTimeoutHandler(limits),
         MalformedRequestHandler(isHTTP1: true),
       ],
       idleTimeout: limits.idle)

@@ -212,12 +212,12 @@ final class ReceiverDriver: Sendable {
 
   /// Checks whether the store's folders are in their place, and says what has changed. One check at a time: a disk that hangs is not
   /// asked twice.
-  func lookAtFolders() {
+  func checkFolders() {
     guard !isLooking.exchange(true, ordering: .acquiring) else { return }
     perform(on: publishers) { [self] in
       defer { isLooking.store(false, ordering: .releasing) }
       store.signOfLife()
-      for notice in store.lookAtFolders() {
+      for notice in store.checkFolders() {
         logger.log(level: notice.isTrouble ? .error : .notice, "\(notice.words)")
       }
     }
@@ -376,9 +376,9 @@ final class ReceiverDriver: Sendable {
       } then: {
         .published(session, $0)
       }
-    case .lookAgain(let ids):
+    case .recheck(let ids):
       perform(on: publishers) { [self] in
-        handle(.lookedAgain(ids, Result { () throws(StoreFailure) in try store.recover(ids) }))
+        handle(.rechecked(ids, Result { () throws(StoreFailure) in try store.recover(ids) }))
       }
     case .note(let note): logger.log(level: note.level, "\(note.words)", metadata: users.metadata(of: note.credential))
     case .clearSession(let session):

@@ -140,7 +140,7 @@ public final class ReceiverServer: Sendable {
     let (context, certificates) = try ReceiverServer.makeTLS(chainPEM, keyPEM)
     tls.withLock { $0 = context }
     responder.withLock { $0.certificates = certificates }
-    sayTroubleOfCertificates()
+    reportCertificateProblem()
   }
 
   /// Lets these use it from now on. What those have begun goes on who were known already, whatever tokens they have now; where the
@@ -245,15 +245,15 @@ public final class ReceiverServer: Sendable {
     let syncs = group.next().scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { [driver] _ in
       driver.syncWritten()
       driver.saveSpools()
-      driver.lookAtFolders()
+      driver.checkFolders()
     }
     let memory = MemoryReturn(budget, statistics)
     let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in
       if memory.isWorthwhile() { driver.returnMemory() }
     }
-    sayTroubleOfCertificates()
+    reportCertificateProblem()
     let days = group.next().scheduleRepeatedTask(initialDelay: .hours(24), delay: .hours(24)) { [self] _ in
-      sayTroubleOfCertificates()
+      reportCertificateProblem()
     }
     let listener = await OperatorSocket.listen(in: store.state, driver, users: { [self] in operatorUsers }, logger)
     let failure = await listeners.serve(until: stop, grace: configuration.connections.grace)
@@ -277,7 +277,7 @@ public final class ReceiverServer: Sendable {
       uniquingKeysWith: { first, _ in first })
   }
 
-  private func sayTroubleOfCertificates() {
+  private func reportCertificateProblem() {
     guard let trouble = responder.withLock(\.certificates).trouble(at: Int64(time(nil))) else { return }
     logger.log(level: trouble.level, "\(trouble.words)")
   }

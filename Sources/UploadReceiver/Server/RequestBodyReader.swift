@@ -39,7 +39,7 @@ struct RequestBodyReader {
   /// A plain body, with its digests. One that ends early is handed out as it is; one that goes on is refused.
   mutating func collectPlain(
     _ admitted: AdmittedBody
-  ) async throws(Refusal) -> (body: ReceivedBody, facts: ChunkFacts) {
+  ) async throws(Refusal) -> (body: ReceivedBody, facts: ChunkChecksums) {
     var body = ReceivedBody(expectedBytes: admitted.plainBytes)
     var hasher = ChunkHasher(blockBytes: RequestBodyReader.hashBlockBytes)
     do {
@@ -53,7 +53,7 @@ struct RequestBodyReader {
     }
     let digests = hasher.finalize()
     guard let sha256 = Digest32(digests.sha256) else { throw Refusal(.storeFailed, "no digest") }
-    let facts = ChunkFacts(
+    let facts = ChunkChecksums(
       sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: body.byteCount))
     return (body, facts)
   }

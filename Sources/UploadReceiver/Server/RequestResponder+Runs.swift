@@ -85,7 +85,7 @@ extension RequestResponder {
     let (upload, owner) = (run.session.text, run.credential)
     let bytes = chunk.member.body?.memoryBytes ?? 0
     let place = replies.add(bytes: bytes)
-    guard case .ask(let question) = chunk.member.plan else {
+    guard case .ask(let coreRequest) = chunk.member.plan else {
       if case .answer(let answer) = chunk.member.plan { replies.answered(place, bytes: bytes, answer) }
       return
     }
@@ -95,13 +95,13 @@ extension RequestResponder {
     let request = driver.makeRequestID()
     driver.submit(
       ReceiverDriver.CompleteRequest(
-        request: request, begin: question.event(request, freshID: "", freeBytes: driver.freeBytes),
-        next: chunk.member.next(question, request, chunk.arrived), body: chunk.plain)
+        request: request, begin: coreRequest.event(request, freshID: "", freeBytes: driver.freeBytes),
+        next: chunk.member.next(coreRequest, request, chunk.arrived), body: chunk.plain)
     ) { [self] reply in
-      note(reply, to: question, freshID: "")
+      note(reply, to: coreRequest, freshID: "")
       statistics.chunkAnswered(upload, of: owner, wasHeld: reply.wasHeld)
       if let lease { budget.give(of: lease) }
-      guard case .answer(let answer) = question.outcome(of: reply) else {
+      guard case .answer(let answer) = coreRequest.outcome(of: reply) else {
         return replies.answered(
           place, bytes: bytes, .refused(Refusal(.storeFailed, "the receiver contradicts itself")))
       }

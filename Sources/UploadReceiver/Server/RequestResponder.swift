@@ -94,7 +94,7 @@ struct RequestResponder: Sendable {
     case .metrics: return metrics
     case .readBundle(let bundle): return await answer(bundle, &exchange, writer)
     case .readRun(let run): return await answer(run, &exchange, writer)
-    case .ask(let question): return await ask(question, &exchange, writer)
+    case .ask(let coreRequest): return await ask(coreRequest, &exchange, writer)
     case .readJSON: return .refused(Refusal(.storeFailed, "the receiver contradicts itself"))
     }
   }
@@ -176,15 +176,15 @@ extension RequestResponder {
     let freeBytes = driver.freeBytes
     var requests: [ReceiverDriver.CompleteRequest] = []
     for (member, name) in zip(members, names.texts) {
-      guard case .ask(let question) = member.plan else { continue }
+      guard case .ask(let coreRequest) = member.plan else { continue }
       let request = driver.makeRequestID()
       var body: [UInt8] = []
       if case .plain(let bytes, _) = member.body { body = bytes }
-      statistics.fileReceived(of: question.credential, bytes: body.count)
+      statistics.fileReceived(of: coreRequest.credential, bytes: body.count)
       requests.append(
         ReceiverDriver.CompleteRequest(
-          request: request, begin: question.event(request, freshID: name, freeBytes: freeBytes),
-          next: member.next(question, request), body: body))
+          request: request, begin: coreRequest.event(request, freshID: name, freeBytes: freeBytes),
+          next: member.next(coreRequest, request), body: body))
     }
     var replies = await driver.askTogether(requests).makeIterator()
     var answers: [Answer] = []
@@ -192,11 +192,11 @@ extension RequestResponder {
     for (member, name) in zip(members, names.texts) {
       switch member.plan {
       case .answer(let answer): answers.append(answer)
-      case .ask(let question):
+      case .ask(let coreRequest):
         guard let reply = replies.next() else { continue }
-        note(reply, to: question, freshID: name, level: .debug)
+        note(reply, to: coreRequest, freshID: name, level: .debug)
         if case .receipt(let receipt) = reply, receipt.id == name { published.append(receipt.sizeBytes) }
-        if case .answer(let answer) = question.outcome(of: reply) { answers.append(answer) }
+        if case .answer(let answer) = coreRequest.outcome(of: reply) { answers.append(answer) }
       }
     }
     guard answers.count == members.count else { throw Refusal(.storeFailed, "the receiver contradicts itself") }
@@ -213,21 +213,21 @@ extension RequestResponder {
 
 extension RequestResponder {
   private func ask(
-    _ question: CoreQuestion, _ exchange: inout Exchange, _ writer: borrowing ResponseWriter
+    _ coreRequest: CoreRequest, _ exchange: inout Exchange, _ writer: borrowing ResponseWriter
   ) async -> Answer {
     let request = driver.makeRequestID()
     guard let freshID = FreshNames(count: 1)?.texts.first else {
       return .refused(Refusal(.storeFailed, "the receiver has no random bytes"))
     }
     let freeBytes = driver.freeBytes
-    let reply = await driver.ask(request) { question.event($0, freshID: freshID, freeBytes: freeBytes) }
-    note(reply, to: question, freshID: freshID)
-    switch question.outcome(of: reply) {
+    let reply = await driver.ask(request) { coreRequest.event($0, freshID: freshID, freeBytes: freeBytes) }
+    note(reply, to: coreRequest, freshID: freshID)
+    switch coreRequest.outcome(of: reply) {
     case .answer(let answer): return answer
     case .readBody(let body):
-      let reply = await receive(body, of: request, question, &exchange, writer)
-      note(reply, to: question, freshID: freshID)
-      guard case .answer(let answer) = question.outcome(of: reply) else {
+      let reply = await receive(body, of: request, coreRequest, &exchange, writer)
+      note(reply, to: coreRequest, freshID: freshID)
+      guard case .answer(let answer) = coreRequest.outcome(of: reply) else {
         return .refused(Refusal(.storeFailed, "the receiver contradicts itself"))
       }
       return answer
@@ -235,25 +235,25 @@ extension RequestResponder {
   }
 
   private func receive(
-    _ admitted: AdmittedBody, of request: RequestID, _ question: CoreQuestion, _ exchange: inout Exchange,
+    _ admitted: AdmittedBody, of request: RequestID, _ coreRequest: CoreRequest, _ exchange: inout Exchange,
     _ writer: borrowing ResponseWriter
   ) async -> Reply {
-    guard case .chunk(_, let id, _, _) = question else {
-      return await store(admitted, of: request, question, &exchange, writer)
+    guard case .chunk(_, let id, _, _) = coreRequest else {
+      return await store(admitted, of: request, coreRequest, &exchange, writer)
     }
-    statistics.chunkRequestBegan(id.text, of: question.credential, on: exchange.connection)
-    let reply = await store(admitted, of: request, question, &exchange, writer)
-    statistics.chunkAnswered(id.text, of: question.credential, wasHeld: reply.wasHeld)
-    statistics.chunkRequestEnded(id.text, of: question.credential)
+    statistics.chunkRequestBegan(id.text, of: coreRequest.credential, on: exchange.connection)
+    let reply = await store(admitted, of: request, coreRequest, &exchange, writer)
+    statistics.chunkAnswered(id.text, of: coreRequest.credential, wasHeld: reply.wasHeld)
+    statistics.chunkRequestEnded(id.text, of: coreRequest.credential)
     return reply
   }
 
   private func store(
-    _ admitted: AdmittedBody, of request: RequestID, _ question: CoreQuestion, _ exchange: inout Exchange,
+    _ admitted: AdmittedBody, of request: RequestID, _ coreRequest: CoreRequest, _ exchange: inout Exchange,
     _ writer: borrowing ResponseWriter
   ) async -> Reply {
-    guard let lease = await takeMemory(admitted.memoryBytes, of: question.credential, exchange.channel) else {
-      return await driver.ask(request) { question.bodyFailed($0, .noBodyMemory) }
+    guard let lease = await takeMemory(admitted.memoryBytes, of: coreRequest.credential, exchange.channel) else {
+      return await driver.ask(request) { coreRequest.bodyFailed($0, .noBodyMemory) }
     }
     defer { budget.give(of: lease) }
     exchange.reader.lease = lease
@@ -263,22 +263,22 @@ extension RequestResponder {
       defer { lease.endReading() }
       arrived = try await read(admitted, &exchange)
     } catch {
-      return await driver.ask(request) { question.bodyFailed($0, error) }
+      return await driver.ask(request) { coreRequest.bodyFailed($0, error) }
     }
     if arrived.facts.sizeBytes == UInt32(clamping: admitted.plainBytes) {
-      switch question {
+      switch coreRequest {
       case .chunk(_, let id, _, _):
         statistics.chunkReceived(
-          id.text, of: question.credential, bytes: admitted.plainBytes, encodedBytes: arrived.sentBytes)
-      default: statistics.fileReceived(of: question.credential, bytes: admitted.plainBytes)
+          id.text, of: coreRequest.credential, bytes: admitted.plainBytes, encodedBytes: arrived.sentBytes)
+      default: statistics.fileReceived(of: coreRequest.credential, bytes: admitted.plainBytes)
       }
     }
-    return await driver.ask(request, { question.bodyArrived($0, arrived.facts) }, body: arrived.plain)
+    return await driver.ask(request, { coreRequest.bodyArrived($0, arrived.facts) }, body: arrived.plain)
   }
 
   private struct Arrived {
     var plain: any BodyBytes
-    var facts: ChunkFacts
+    var facts: ChunkChecksums
     var sentBytes: Int
   }
 
@@ -295,31 +295,32 @@ extension RequestResponder {
   }
 
   /// Counts and logs what a reply tells.
-  func note(_ reply: Reply, to question: CoreQuestion, freshID: String, level: Logger.Level = .info) {
-    switch (question, reply) {
+  func note(_ reply: Reply, to coreRequest: CoreRequest, freshID: String, level: Logger.Level = .info) {
+    switch (coreRequest, reply) {
     case (.openSession, .sessionOpened(let facts, _, _, _, _)):
-      statistics.uploadRequested(facts.id, of: question.credential, name: facts.opening.name)
+      statistics.uploadRequested(facts.id, of: coreRequest.credential, name: facts.opening.name)
     case (.query(_, let id, _, _), .held(let held)):
-      statistics.uploadRequested(id.text, of: question.credential, name: held.facts.opening.name)
+      statistics.uploadRequested(id.text, of: coreRequest.credential, name: held.facts.opening.name)
     case (.chunk(_, let id, _, _), .bodyAdmitted):
-      statistics.uploadRequested(id.text, of: question.credential, name: "")
+      statistics.uploadRequested(id.text, of: coreRequest.credential, name: "")
     case (.commit(_, let id, _), .receipt(let receipt)):
-      statistics.uploadRequested(id.text, of: question.credential, name: receipt.name)
-      notePublication(receipt, of: question.credential, freshID: freshID, upload: id.text)
+      statistics.uploadRequested(id.text, of: coreRequest.credential, name: receipt.name)
+      notePublication(receipt, of: coreRequest.credential, freshID: freshID, upload: id.text)
     case (.wholeFile, .receipt(let receipt)):
-      notePublication(receipt, of: question.credential, freshID: freshID, level: level)
+      notePublication(receipt, of: coreRequest.credential, freshID: freshID, level: level)
     case (_, .refused(let refusal)) where refusal.kind == .tagMismatch:
       // Worth a line even where every other refusal is the client's business.
       logger.warning(
-        "tampering, or a client with another credential: the tag of \(question.subject) is wrong",
-        metadata: users.metadata(of: question.credential))
+        "tampering, or a client with another credential: the tag of \(coreRequest.subject) is wrong",
+        metadata: users.metadata(of: coreRequest.credential))
     default: break
     }
   }
 
   /// Two requests for one publication get the same receipt; the file is counted once, with the one that named it.
   private func notePublication(
-    _ receipt: ReceiptFacts, of owner: CredentialID, freshID: String, upload: String? = nil, level: Logger.Level = .info
+    _ receipt: PublicationReceipt, of owner: CredentialID, freshID: String, upload: String? = nil,
+    level: Logger.Level = .info
   ) {
     guard receipt.id == freshID else { return }
     statistics.filePublished(of: owner)
@@ -340,7 +341,7 @@ extension Reply {
   }
 }
 
-extension CoreQuestion {
+extension CoreRequest {
   /// What it is about, for the log.
   fileprivate var subject: String {
     switch self {

@@ -8,7 +8,7 @@ extension FileStore {
   /// Copies what is published of a session's file into the session, as far as the file is to be long, and says which chunks that makes. The
   /// copy may be cut off, or be of a file that is changed meanwhile: it counts as what is read of it afterwards. Nothing where nothing is
   /// published that says to be of the same file, and where the disk has no room for a copy of a file of which its length is not known.
-  func copyBase(of facts: SessionFacts, into data: FileDescriptor) throws(StoreFailure) -> ChunkTable {
+  func copyBase(of facts: SessionRecord, into data: FileDescriptor) throws(StoreFailure) -> ChunkTable {
     guard !facts.opening.fileID.isEmpty,
       let (file, content) = try tree(of: facts.credentialID).published(facts.opening.name, of: facts.opening.fileID)
     else { return ChunkTable() }
@@ -67,7 +67,7 @@ extension FileDescriptor {
   /// What lies there, read piece by piece; nil where the file ends before.
   func chunk(
     at start: UInt64, bytes: Int, _ buffer: UnsafeMutableRawBufferPointer
-  ) throws(StoreFailure) -> ChunkFacts? {
+  ) throws(StoreFailure) -> ChunkChecksums? {
     var hasher = ChunkHasher(blockBytes: 128 << 10)
     var done = 0
     while done < bytes {
@@ -78,6 +78,6 @@ extension FileDescriptor {
     }
     let digests = hasher.finalize()
     guard let sha256 = Digest32(digests.sha256) else { return nil }
-    return ChunkFacts(sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: bytes))
+    return ChunkChecksums(sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: bytes))
   }
 }

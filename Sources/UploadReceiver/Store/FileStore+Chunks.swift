@@ -10,7 +10,7 @@ import Synchronization
 extension FileStore {
   /// Data first, then the record: a record never tells of bytes that were not written.
   public func write(
-    _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
+    _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkChecksums
   ) throws(StoreFailure) {
     try requireState()
     let files = try ownFiles(of: session)

@@ -6,7 +6,7 @@ import Synchronization
 /// for nothing else: a folder that was moved away, or over which another filesystem was mounted, takes no more files.
 extension FileStore {
   /// A folder's place as it was said last.
-  struct KnownPlaces: Sendable {
+  struct KnownLocations: Sendable {
     var places: [[UInt8]: ConfiguredFolder.Place] = [:]
     /// Paths at which another folder has been taken into use, until that is said.
     var renewed: [String] = []
@@ -48,7 +48,7 @@ extension FileStore {
   }
 
   /// Looks at every folder; what has changed since the last look, for the log. Called about once a second.
-  public func lookAtFolders() -> [FolderNotice] {
+  public func checkFolders() -> [FolderNotice] {
     var notices: [FolderNotice] = []
     var places: [[UInt8]: (place: ConfiguredFolder.Place, words: String)] = [:]
     for folder in stateFolders { places[folder.pathBytes] = (folder.place, folder.words(for: folder.place)) }

@@ -7,7 +7,7 @@ public import ReceiverCore
 extension FileStore {
   /// What lies under the name of a session that is being opened, or under that with a number, says that it is of the same file, and was left
   /// alone since it was published. What cannot be read says nothing: then the file is sent, and replaces nothing by that.
-  public func published(before facts: SessionFacts) -> PublishedContent? {
+  public func published(before facts: SessionRecord) -> PublishedContent? {
     guard !facts.opening.fileID.isEmpty else { return nil }
     do throws(StoreFailure) {
       return try tree(of: facts.credentialID).published(facts.opening.name, of: facts.opening.fileID)?.content

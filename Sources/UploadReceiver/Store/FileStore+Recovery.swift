@@ -56,7 +56,7 @@ extension FileStore {
     /// A crash came before its first record, or what it had published was deleted or replaced: the client begins anew.
     case neverBegun
     case open(RecoveredSession)
-    case published(SessionFacts, ReceiptFacts, isReliedUpon: Bool)
+    case published(SessionRecord, PublicationReceipt, isReliedUpon: Bool)
     /// What it holds cannot be told; it is never removed for that.
     case damaged(String)
     case gone
@@ -79,7 +79,7 @@ extension FileStore {
     }
     let journal = try FileDescriptor.openOwn("journal", in: directory, O_RDWR | O_APPEND)
     let lastChange = try journal.status()
-    var facts: SessionFacts?
+    var facts: SessionRecord?
     var committing: JournalRecord.Committing?
     var isPublished = false
     var chunks = ChunkTable()
@@ -139,7 +139,7 @@ extension FileStore {
 
   /// The crash came between the rename and the journal.
   private func finish(
-    _ journal: FileDescriptor, _ facts: SessionFacts, _ committing: JournalRecord.Committing, isReliedUpon: Bool
+    _ journal: FileDescriptor, _ facts: SessionRecord, _ committing: JournalRecord.Committing, isReliedUpon: Bool
   ) throws(StoreFailure) -> Found {
     try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
     return .published(facts, committing.receipt, isReliedUpon: isReliedUpon)
@@ -175,7 +175,7 @@ extension FileStore {
     try DirectoryListing.names(in: directory).allSatisfy { $0 == "data" || $0 == "journal" }
   }
 
-  private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) throws(StoreFailure) -> Bool {
+  private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionRecord) throws(StoreFailure) -> Bool {
     guard let tree = trees.withLock({ $0[facts.credentialID] }) else { return false }
     return try tree.holds(committing.receipt, inode: committing.inode)
   }

@@ -9,7 +9,7 @@ import Synchronization
 /// Which files a session has, and which of them are open.
 extension FileStore {
   /// Makes the session's files; a session that a crash leaves without its first record is removed at the next start.
-  public func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation {
+  public func create(_ facts: SessionRecord) throws(StoreFailure) -> SpaceReservation {
     try requireState()
     guard mkdirat(sessions.raw, facts.id, 0o700) == 0 else { throw .last("mkdir") }
     let directory = try FileDescriptor.open(facts.id, in: sessions, O_RDONLY | O_DIRECTORY)

@@ -38,7 +38,7 @@ extension FileStore {
         held.insert(chunk, at: index)
       }
     }
-    let zero = ChunkFacts.zeros(Int(clamping: chunkBytes))
+    let zero = ChunkChecksums.zeros(Int(clamping: chunkBytes))
     for range in chunks.zeros.ranges {
       for zeros in try FileStore.presentZeros(zero, range, in: files.data, buffer) { held.insertZeros(zeros, of: zero) }
     }
@@ -50,9 +50,9 @@ extension FileStore {
   /// What the journal tells of.
   func recordedChunks(
     _ files: SessionFiles
-  ) throws(StoreFailure) -> (chunks: ChunkTable, facts: SessionFacts?) {
+  ) throws(StoreFailure) -> (chunks: ChunkTable, facts: SessionRecord?) {
     var chunks = ChunkTable()
-    var opened: SessionFacts?
+    var opened: SessionRecord?
     let journal = try FileDescriptor.openOwn("journal", in: files.directory, O_RDWR)
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
@@ -92,7 +92,7 @@ extension FileStore {
 
   /// Of chunks that are recorded as zeros, those that are. What is a hole is not read.
   private static func presentZeros(
-    _ zero: ChunkFacts, _ chunks: Range<UInt32>, in file: FileDescriptor, _ buffer: UnsafeMutableRawBufferPointer
+    _ zero: ChunkChecksums, _ chunks: Range<UInt32>, in file: FileDescriptor, _ buffer: UnsafeMutableRawBufferPointer
   ) throws(StoreFailure) -> [Range<UInt32>] {
     let chunkBytes = UInt64(zero.sizeBytes)
     let fileBytes = UInt64(clamping: try file.status().st_size)
@@ -114,7 +114,7 @@ extension FileStore {
   }
 
   private static func isPresent(
-    _ chunk: ChunkFacts, at start: UInt64, in file: FileDescriptor, _ buffer: UnsafeMutableRawBufferPointer
+    _ chunk: ChunkChecksums, at start: UInt64, in file: FileDescriptor, _ buffer: UnsafeMutableRawBufferPointer
   ) throws(StoreFailure) -> Bool {
     try file.chunk(at: start, bytes: Int(chunk.sizeBytes), buffer) == chunk
   }

@@ -87,7 +87,7 @@ public final class FileStore: UploadStore {
 
   /// A publication that only goes forward.
   struct Renamed {
-    var receipt: ReceiptFacts
+    var receipt: PublicationReceipt
     var inode: UInt64
     var replacedBytes: UInt64
     var nameHolder: String?
@@ -118,7 +118,7 @@ public final class FileStore: UploadStore {
   let names = PublishedNames()
   /// What is checked before anything is taken, and how that was the last time that it was said.
   let stateFolders: [ConfiguredFolder]
-  let knownPlaces = Mutex(KnownPlaces())
+  let knownPlaces = Mutex(KnownLocations())
   let openFiles = Mutex(OpenFiles())
   let syncLocks = (0..<64).map { _ in SyncLock() }
   /// How many uploads' files are kept open; half as many others may wait for their sync.

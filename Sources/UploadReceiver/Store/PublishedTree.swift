@@ -101,7 +101,7 @@ struct PublishedTree: Sendable {
 
   /// Whether the name belongs to this very file. If so, everything on the way to it is on the disk afterwards: the crash may
   /// have come between the rename and that.
-  func holds(_ receipt: ReceiptFacts, inode: UInt64) throws(StoreFailure) -> Bool {
+  func holds(_ receipt: PublicationReceipt, inode: UInt64) throws(StoreFailure) -> Bool {
     let name = receipt.publishedAs ?? receipt.name
     guard PublishedName.validate(name) == nil else { return false }
     var components = PublishedName.components(of: name)

@@ -14,7 +14,7 @@ struct WholeFileBatch {
     var replacedBytes: UInt64 = 0
     var failure: StoreFailure?
 
-    var receipt: ReceiptFacts {
+    var receipt: PublicationReceipt {
       var receipt = file.publication.receipt
       receipt.publishedAs = place?.publishedAs
       return receipt

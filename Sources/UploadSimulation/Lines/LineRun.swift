@@ -118,8 +118,8 @@ final class LineRun {
 
   // MARK: Deciding and acting
 
-  private func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
-    event(&schedule, world.time.moment)
+  private func apply(_ event: (inout UploadSchedule, ClockReading) -> Void) {
+    event(&schedule, world.time.clockReading)
     let actions = schedule.takeActions()
     setAlarm(schedule.nextDeadline)
     for action in actions { perform(action) }
@@ -160,12 +160,12 @@ final class LineRun {
         guard let mark = schedule.resumeSnapshot(of: id, since: nil)?.mark else { return }
         apply { schedule, _ in schedule.resumeSaved(id, mark) }
       }
-    case .lookAtProgress: tellProgress()
+    case .checkProgress: tellProgress()
     case .renewConnections: resting = []
     case .report(let report): note(report)
     case .forget, .forgetNames, .forgetEntry, .removeResume, .noteDiscarded, .forgetDiscarded, .measure, .unload, .load,
       .seek,
-      .lookAtGrowth,
+      .checkGrowth,
       .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits:
       break
     }
@@ -286,7 +286,7 @@ final class LineRun {
     let offers = server.offers
     apply {
       $0.requestCompleted(
-        flight.order.id, outcome: outcome, connection: HTTPConnectionFacts(), offers: offers, at: $1)
+        flight.order.id, outcome: outcome, connection: HTTPConnectionMetrics(), offers: offers, at: $1)
     }
   }
 
@@ -342,7 +342,7 @@ final class LineRun {
     let lost = server.kind == .receiver ? carrying.reduce(0) { $0 + self.lost(of: $1) } : 0
     let pieces = carrying.reduce(0) { $0 + min($1.members.max() ?? 0, UploadConstants.runChunkBytesMax) }
     checks.mayLose(lost, streams: carrying.count, pieces: pieces)
-    if var status = schedule.status(of: Self.file, publishedName: { $0.displayText }, at: world.time.moment) {
+    if var status = schedule.status(of: Self.file, publishedName: { $0.displayText }, at: world.time.clockReading) {
       shownEstimates.append(status.etaSeconds)
       if world.bug == .staleEstimate { status.etaSeconds = shownEstimates.dropLast(80).last ?? nil }
       let confirmed = onLine.reduce(answeredBytes) { sum, entry in

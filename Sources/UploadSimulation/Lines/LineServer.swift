@@ -83,13 +83,15 @@ struct LineServer {
   /// Round trips of a step before the one that carries its body.
   func tripsBefore(_ order: SendOrder) -> Int {
     switch order {
-    case .chunk: abilities.rows == .growing || offers.abilities?.rows == .growing ? 1 : 0
+    case .chunk: abilities.appendSequences == .growing || offers.abilities?.appendSequences == .growing ? 1 : 0
     default: 0
     }
   }
 
   /// Round trips that a stream pauses between two requests, beside those of any request.
-  var tripsBetween: Int { abilities.rows == .growing || offers.abilities?.rows == .growing ? 2 : 0 }
+  var tripsBetween: Int {
+    abilities.appendSequences == .growing || offers.abilities?.appendSequences == .growing ? 2 : 0
+  }
 
   // MARK: - Requests
 

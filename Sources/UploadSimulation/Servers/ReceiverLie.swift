@@ -38,13 +38,13 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
 
   /// What a request asks for.
   enum Asked {
-    case opening, question, chunk, run, zeros, commit, end, file, bundle, other
+    case opening, coreRequest, chunk, run, zeros, commit, end, file, bundle, other
 
     init(_ request: ForeignRequest) {
       self =
         switch (request.method, ProtocolPath(target: request.wire.target)) {
         case ("POST", .uploads): .opening
-        case ("GET", .upload): .question
+        case ("GET", .upload): .coreRequest
         case ("DELETE", .upload): .end
         case (_, .chunk): .chunk
         case (_, .chunks): .run
@@ -57,7 +57,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
     }
 
     var carriesBytes: Bool { [.chunk, .run, .file, .bundle].contains(self) }
-    var isOfSession: Bool { [.question, .chunk, .run, .zeros, .commit].contains(self) }
+    var isOfSession: Bool { [.coreRequest, .chunk, .run, .zeros, .commit].contains(self) }
     var publishes: Bool { [.commit, .file, .bundle].contains(self) }
   }
 
@@ -65,7 +65,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
     switch self {
     // A commit that is refused brings the question.
     case .holdsNothing, .holdsLess, .holdsOthers, .holdsElse:
-      asked == .question || asked == .commit && random.happens(0.5)
+      asked == .coreRequest || asked == .commit && random.happens(0.5)
     case .deniesSession, .expires: asked.isOfSession && random.happens(0.25)
     case .deniesSessions, .damages: asked.isOfSession
     case .notFound, .gone, .conflict, .locked, .page, .nonsense, .empty, .badRequest:
@@ -74,7 +74,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
     case .broken, .headers: true
     case .lacksEverything, .lacksNonsense: asked == .commit
     case .pretends: (asked == .chunk || asked == .zeros) && random.happens(0.5)
-    case .otherReceipt: asked.publishes || asked == .question
+    case .otherReceipt: asked.publishes || asked == .coreRequest
     case .fewerMembers, .moreMembers, .otherMembers: asked == .run || asked == .bundle
     case .otherSessions: asked == .opening && random.happens(0.7)
     case .late, .silent: random.happens(asked.publishes ? 0.7 : 0.1)
@@ -85,7 +85,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
   /// It is told about what was done.
   func isOfAnswer(_ asked: Asked) -> Bool {
     switch self {
-    case .holdsNothing, .holdsLess, .holdsOthers, .holdsElse: asked == .question
+    case .holdsNothing, .holdsLess, .holdsOthers, .holdsElse: asked == .coreRequest
     case .otherReceipt, .fewerMembers, .moreMembers, .otherMembers, .otherSessions, .headers, .late, .silent,
       .deniesTheEnd:
       true
@@ -97,7 +97,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
   func answer(to asked: Asked, _ honest: HTTPResponse?, _ random: inout SeededGenerator) -> HTTPResponse? {
     switch self {
     case .holdsNothing, .holdsLess, .holdsOthers, .holdsElse:
-      asked == .question ? honest.map { held(in: $0, &random) } : problem(.conflict)
+      asked == .coreRequest ? honest.map { held(in: $0, &random) } : problem(.conflict)
     case .deniesSession, .deniesSessions: problem(.notFound)
     case .expires: problem(.sessionExpired)
     case .damages: problem(.sessionDamaged)

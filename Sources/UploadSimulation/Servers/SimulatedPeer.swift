@@ -74,6 +74,6 @@ extension Answer {
   fileprivate var response: HTTPResponse {
     HTTPResponse(
       status: status, headers: fields.map { HTTPHeader($0.name.lowercased(), $0.value) }, body: body,
-      connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))
+      connection: HTTPConnectionMetrics(protocolName: "HTTP/1.1"))
   }
 }

@@ -38,7 +38,7 @@ let transportParsers: [FuzzedParser] = [
     }
     _ = head.contentLength
   },
-  // What ServerLook shows of a server: the certificate's lines, and the clock in the head of its answer.
+  // What ServerProbe shows of a server: the certificate's lines, and the clock in the head of its answer.
   FuzzedParser(
     "PeerCertificate",
     words: [

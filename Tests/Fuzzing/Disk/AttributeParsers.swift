@@ -10,7 +10,7 @@ private let statusLine =
 
 let attributeParsers: [FuzzedParser] = [
   FuzzedParser(
-    "SpoolMark", bytesMax: 128,
+    "WriterStateXattr", bytesMax: 128,
     words: ["writing", "closed ", "write-refused ", "write-failed ", "writer-killed ", "mount-died", "not-on-disk"],
     texts: [
       "writing", "writing 0123abcd.1f", "closed 5", "closed 18446744073709551615 0123abcd.1f", "closed",
@@ -18,8 +18,8 @@ let attributeParsers: [FuzzedParser] = [
       "writer-killed 9", "change-refused", "mount-died", "not-on-disk", "closed 5 a b", "closed -5", "writer-killed -1",
     ]
   ) { input in
-    let mark = SpoolMark(input.text)
-    require(SpoolMark(mark.text ?? "") == mark, "a mark comes back")
+    let mark = WriterStateXattr(input.text)
+    require(WriterStateXattr(mark.text ?? "") == mark, "a mark comes back")
     for size in [0, 5, UInt64.max] { _ = mark.interruption(sizeBytes: size, in: SpoolInstance(name: "0123abcd.1f")) }
   },
   FuzzedParser(
@@ -50,7 +50,7 @@ let attributeParsers: [FuzzedParser] = [
     var recorded = RecordedMarks(input.text)
     let again = RecordedMarks(recorded.text)
     require(again.marks == recorded.marks && again.ids == recorded.ids, "marks come back")
-    let writing = SpoolMark.writing(in: SpoolInstance(name: "0123abcd.1f"))
+    let writing = WriterStateXattr.writing(in: SpoolInstance(name: "0123abcd.1f"))
     let line = recorded.set(writing, of: 7)
     require(RecordedMarks(recorded.text + line).marks[7] == writing, "the last line counts")
   },
@@ -80,11 +80,11 @@ let attributeParsers: [FuzzedParser] = [
     require(released.isEmpty, "an empty file lacks nothing")
   },
   FuzzedParser(
-    "ProcessFate", words: [") Z ", " 4228108 ", " 9\n", "-1", "18446744073709551615"],
+    "ProcessExitState", words: [") Z ", " 4228108 ", " 9\n", "-1", "18446744073709551615"],
     texts: [statusLine, statusLine.replacing("4228108", with: "4194304"), "1 (x) R 1", ")", "", ") ) )"]
   ) { input in
-    let fate = ProcessFate(statusLine: input.bytes)
-    require((0...127).contains(fate.signal), "a signal has seven bits")
-    require(fate.signal == 0 || fate.isEnding, "a process that lives has no signal")
+    let exitState = ProcessExitState(statusLine: input.bytes)
+    require((0...127).contains(exitState.signal), "a signal has seven bits")
+    require(exitState.signal == 0 || exitState.isEnding, "a process that lives has no signal")
   },
 ]

@@ -4,15 +4,15 @@ import Integrity
 
 @testable import ReceiverCore
 
-private let receipt = ReceiptFacts(
+private let receipt = PublicationReceipt(
   id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: [0, 1, 255], chainTip: [], publishedAt: -5)
-private let opening = OpeningFacts(
+private let opening = SessionParameters(
   name: "a", sizeBytes: 9, chunkBytes: 4, nonce: sha256([1]), modifiedNanoseconds: 5, mode: 0o644)
 private let records: [JournalRecord] = [
   .session(
-    SessionFacts(
+    SessionRecord(
       id: "s", credential: "c", idempotencyKey: "k", opening: opening, requestedChunkBytes: 4, openedAt: 7)),
-  .chunk(index: 3, ChunkFacts(of: [1, 2, 3])),
+  .chunk(index: 3, ChunkChecksums(of: [1, 2, 3])),
   .committing(JournalRecord.Committing(receipt: receipt, inode: 7)), .published,
   .wholeFile(
     JournalRecord.WholeFile(

@@ -57,7 +57,7 @@ let nameParsers: [FuzzedParser] = [
     guard let template = try? NameTemplate(text), !path.bytes.isEmpty else { return }
     for number in [nil, 0, 7, Int64.max, Int64.min] {
       let name = template.name(
-        of: NameTemplate.Facts(
+        of: NameTemplate.Values(
           path: path, id: FileID(high: 1, low: 2), date: "2026-11-22", time: "051728", host: "cam-1", sequence: number))
       let parts = name.bytes.split(separator: slash, omittingEmptySubsequences: false)
       require(parts.allSatisfy { !$0.isEmpty }, "a name has no empty folder")

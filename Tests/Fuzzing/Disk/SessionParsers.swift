@@ -21,7 +21,7 @@ let sessionParsers: [FuzzedParser] = [
     case .partial?:
       guard let partial = TusPartial(token: text) else { fatalError("a partial upload is one") }
       require(TusPartial(token: partial.token) == partial, "a partial upload comes back")
-    case .rows?, nil: break
+    case .sequences?, nil: break
     }
     if let session = ResumableSession(text) {
       require(ResumableSession.isOne(text), "a session of the draft is told apart")

@@ -59,7 +59,7 @@ private func member(_ target: String, _ fields: [(name: String, value: String)],
 func bundled(_ name: String, _ plain: [UInt8], sending sent: [UInt8]? = nil, _ encoding: ChunkEncoding = .identity)
   -> [UInt8]
 {
-  let facts = ChunkFacts(of: plain)
+  let facts = ChunkChecksums(of: plain)
   let chunk = ChunkHeaders(
     sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding,
     tag: sha256([1]), contentSHA256: nil)
@@ -183,7 +183,7 @@ let bundleParsers: [FuzzedParser] = [
 func inRun(_ index: UInt32, _ plain: [UInt8], sending sent: [UInt8]? = nil, _ encoding: ChunkEncoding = .identity)
   -> [UInt8]
 {
-  let facts = ChunkFacts(of: plain)
+  let facts = ChunkChecksums(of: plain)
   let chunk = ChunkHeaders(
     sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding,
     tag: sha256([1]), contentSHA256: nil)
@@ -288,7 +288,7 @@ private func intake(_ pieces: [ArraySlice<UInt8>], frameOf plainBytes: Int? = ni
   require(intake.bodyBytes <= intake.memoryBytes, "decoded bodies take no more memory than is said")
   return intake.members.map { member in
     if case .plain(let bytes, let facts) = member.body {
-      require(ChunkFacts(of: bytes) == facts, "a body has its own digests")
+      require(ChunkChecksums(of: bytes) == facts, "a body has its own digests")
       if case .ask(.wholeFile(_, _, _, let announced)) = member.plan, announced.encoding != .identity {
         require(bytes.count == Int(announced.facts.sizeBytes), "a body has the announced length")
       }

@@ -59,14 +59,14 @@ let requestParsers: [FuzzedParser] = [
 ]
 
 private func check(_ plan: RequestPlan) {
-  guard case .ask(let question) = plan else { return }
-  switch question {
+  guard case .ask(let coreRequest) = plan else { return }
+  switch coreRequest {
   case .chunk(_, _, _, let announced), .wholeFile(_, _, _, let announced):
     let body = AdmittedBody(announced)
     require(body.sentBytesMax <= body.plainBytes && body.memoryBytes >= 0, "a body is bounded by what is announced")
   case .openSession(let credential, let key, let opening):
     // What the core would keep of it has to be found again in the journal.
-    let facts = SessionFacts(
+    let facts = SessionRecord(
       id: "s", credential: credential.text, idempotencyKey: key, opening: opening,
       requestedChunkBytes: opening.chunkBytes, openedAt: 0)
     guard PublishedName.validate(opening.name) == nil else { return }

@@ -77,7 +77,7 @@ import Testing
     }
   }
 
-  @Test func cancelledFile_staysCancelledOverARestart_andIsDeliveredWhenSomebodyAsks() throws {
+  @Test func cancelledFile_staysCancelledOverARestart_andIsDeliveredWhenAUserAsks() throws {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
     let file = ImaginaryFile(1, "a.mov", size: 3000)
@@ -112,7 +112,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  @Test func sessionsThatNobodyNeeds_areEndedAlsoWhileThereIsMuchToDo() {
+  @Test func unneededSessions_areEndedAlsoWhileThereIsMuchToDo() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
     let huge = ImaginaryFile(1, "huge", size: 1_000_000)

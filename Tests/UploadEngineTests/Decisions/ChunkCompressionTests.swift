@@ -281,36 +281,36 @@ import Testing
   // MARK: Looking at samples
 
   @Test func look_thatCostsMoreThanAFiftiethOfTheLinesTime_isLeftOut() {
-    func isWorthIt(_ bytes: UInt64, _ megabits: Double?, look: Double) -> Bool {
+    func isWorthIt(_ bytes: UInt64, _ megabits: Double?, probe: Double) -> Bool {
       var costs = CompressionCosts()
-      for _ in 0..<100 { costs.measuredLook(seconds: look) }
+      for _ in 0..<100 { costs.measuredProbe(seconds: probe) }
       return ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: megabits.map(Self.bytes))
-        .isWorthALook(at: bytes, costs: costs)
+        .isWorthAProbe(at: bytes, costs: costs)
     }
-    #expect(isWorthIt(64 << 10, 5, look: 0.001))
-    #expect(!isWorthIt(64 << 10, 50, look: 0.001), "10 ms of the line, and 1 ms to look")
-    #expect(isWorthIt(1 << 20, 50, look: 0.001))
-    #expect(isWorthIt(5 << 20, 200, look: 0.001))
-    #expect(!isWorthIt(5 << 20, 200, look: 0.01), "a busy machine")
-    #expect(!isWorthIt(1 << 40, 200, look: 0.01), "however long the file is")
-    #expect(isWorthIt(1, nil, look: 1), "asked for, whatever it costs")
-    #expect(!ChunkCompression(lz4: true).isWorthALook(at: 1 << 30, costs: CompressionCosts()))
+    #expect(isWorthIt(64 << 10, 5, probe: 0.001))
+    #expect(!isWorthIt(64 << 10, 50, probe: 0.001), "10 ms of the line, and 1 ms to look")
+    #expect(isWorthIt(1 << 20, 50, probe: 0.001))
+    #expect(isWorthIt(5 << 20, 200, probe: 0.001))
+    #expect(!isWorthIt(5 << 20, 200, probe: 0.01), "a busy machine")
+    #expect(!isWorthIt(1 << 40, 200, probe: 0.01), "however long the file is")
+    #expect(isWorthIt(1, nil, probe: 1), "asked for, whatever it costs")
+    #expect(!ChunkCompression(lz4: true).isWorthAProbe(at: 1 << 30, costs: CompressionCosts()))
   }
 
   /// Regression: looks that were measured while the machine had much else to do were never taken again on a fast line, and so not measured.
   @Test func look_thatWasLeftOutForSomeTime_isTakenAgain() {
     let line = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: Self.bytes(megabits: 200))
     var costs = CompressionCosts()
-    for _ in 0..<100 { costs.measuredLook(seconds: 0.02) }
+    for _ in 0..<100 { costs.measuredProbe(seconds: 0.02) }
     var leftOut = 0
-    while !line.isWorthALook(at: 1 << 30, costs: costs), leftOut < 1000 {
-      costs.leftOutALook()
+    while !line.isWorthAProbe(at: 1 << 30, costs: costs), leftOut < 1000 {
+      costs.skippedProbe()
       leftOut += 1
     }
     #expect(leftOut > 30 && leftOut < 100)
     let faster = ChunkCompression(lz4: true, zstd: true, lineBytesPerSecond: Self.bytes(megabits: 8000))
-    for _ in 0..<1000 { costs.leftOutALook() }
-    #expect(!faster.isWorthALook(at: 1 << 30, costs: costs))
+    for _ in 0..<1000 { costs.skippedProbe() }
+    #expect(!faster.isWorthAProbe(at: 1 << 30, costs: costs))
   }
 
   @Test func costs_followWhatIsMeasured_andNoSingleMeasurement() {
@@ -321,7 +321,7 @@ import Testing
     costs.measured(.zstdQuick, bytes: 0, seconds: 1)
     costs.measured(.zstdQuick, bytes: 1, seconds: 0)
     costs.measured(.identity, bytes: 1, seconds: 1)
-    costs.measuredLook(seconds: -1)
+    costs.measuredProbe(seconds: -1)
     #expect(costs == known && costs[.identity] == 0)
   }
 

@@ -272,7 +272,7 @@ import Testing
     ]
     for outcome in nonsense {
       for id in [request?.id ?? HTTPRequestID(1), HTTPRequestID(.max)] {
-        harness.apply { $0.requestCompleted(id, outcome: outcome, connection: HTTPConnectionFacts(), at: $1) }
+        harness.apply { $0.requestCompleted(id, outcome: outcome, connection: HTTPConnectionMetrics(), at: $1) }
       }
     }
     #expect(harness.status(file.id)?.chunks.done == 1)

@@ -65,7 +65,7 @@ import Testing
     // Of this one an older copy of the catalog says that it was delivered, and it is compared.
     files[0].snapshot.modifiedNanoseconds = 9
     var harness = ScheduleHarness()
-    harness.schedule.inherit(Inheritance(catalog: [entry], records: [], isCatalogAnew: isAnew))
+    harness.schedule.recover(RecoveredUploads(catalog: [entry], records: [], isCatalogAnew: isAnew))
     for file in files { harness.handle(file.found) }
     harness.write(ImaginaryFile(4, "of-this-run.mov", size: 10))
     harness.handle(.scanEnded)
@@ -121,7 +121,7 @@ import Testing
     harness.answerReads()
     expectHeld(harness)
     #expect(harness.schedule.catalogEntry(of: file.id) == entry, "the next start finds the same, or what was put right")
-    var outcome = FileWordOutcome.unknownFile
+    var outcome = FileCommandOutcome.unknownFile
     harness.apply { outcome = $0.publish(file.id, at: $1) }
     #expect(outcome == .obeyed)
     #expect(harness.schedule.catalogEntry(of: file.id)?.state == .pending)
@@ -360,9 +360,9 @@ import Testing
     var harness = ScheduleHarness(limits: limits, catalog: [entry])
     harness.handle(copy.found)
     harness.handle(.scanEnded)
-    for word in [nil, .publish, .cancel, .retry, .resend, .publish] as [FileWord?] {
-      var outcome = FileWordOutcome.doesNotApply
-      if let word { harness.apply { outcome = $0.obey(word, file.id, at: $1) } }
+    for word in [nil, .publish, .cancel, .retry, .resend, .publish] as [FileCommand?] {
+      var outcome = FileCommandOutcome.doesNotApply
+      if let word { harness.apply { outcome = $0.execute(word, file.id, at: $1) } }
       harness.answerReads()
       harness.succeed()
       #expect(outcome == .doesNotApply && harness.state(file.id) == .interrupted)
@@ -472,7 +472,7 @@ import Testing
   /// Found by reading: a cancellation lost the receipt, and the same content was held after it.
   @Test(.promises("S80c")) func whatIsCompared_isNotCancelled() {
     var harness = found { $0.modifiedNanoseconds = 1 }
-    var outcome = FileWordOutcome.obeyed
+    var outcome = FileCommandOutcome.obeyed
     harness.apply { outcome = $0.cancel(file.id, at: $1) }
     #expect(outcome == .doesNotApply)
     harness.answerReads()
@@ -500,8 +500,8 @@ import Testing
     var harness = found(entry) {
       ($0.inode, $0.modifiedNanoseconds, $0.interruption, $0.epoch) = (99, 77, .unproven, 0)
     }
-    for word in [FileWord.publish, .cancel, .retry, .publish] {
-      harness.apply { $0.obey(word, file.id, at: $1) }
+    for word in [FileCommand.publish, .cancel, .retry, .publish] {
+      harness.apply { $0.execute(word, file.id, at: $1) }
       harness.answerReads()
       harness.succeed()
       var known = harness.schedule.catalogEntry(of: file.id)

@@ -8,7 +8,7 @@ import Testing
 
   private static func failure(_ code: String) -> FileStatus.Failure {
     FileStatus.Failure(
-      code: code, message: "It is away.", at: Moment(monotonic: at(0), wallMilliseconds: 0, asleep: .zero))
+      code: code, message: "It is away.", at: ClockReading(monotonic: at(0), wallMilliseconds: 0, asleep: .zero))
   }
 
   private let probe = HTTPRequestID(7)

@@ -29,8 +29,8 @@ import Testing
     var harness = ScheduleHarness(owner: owner)
     let seconds = harness.now.wallMilliseconds / 1000
     harness.apply { schedule, _ in
-      schedule.inherit(
-        Inheritance(catalog: catalog, records: records, discarded: discarded, atSeconds: seconds))
+      schedule.recover(
+        RecoveredUploads(catalog: catalog, records: records, discarded: discarded, atSeconds: seconds))
     }
     return harness
   }
@@ -155,7 +155,7 @@ import Testing
     #expect(harness.sent.filter { $0.order.isAbort }.count == 1 && forgotten(harness).isEmpty)
   }
 
-  @Test func nobodyGoesOnWithASessionThatMayHaveBeenEnded() {
+  @Test func aSessionThatMayHaveBeenEnded_isNotContinued() {
     let record = ResumeRecord(
       fileID: file.id, sessionID: "s", nonce: [], chunkBytes: 1000, epochRevision: 1, path: file.snapshot.names[0],
       sizeBytes: 3000, openedAtSeconds: 1, expiresAtSeconds: nil, acknowledged: [])

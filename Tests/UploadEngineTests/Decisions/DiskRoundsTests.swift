@@ -11,21 +11,21 @@ import Testing
   @Test(.promises("S79j")) func aRoundWaitsForWhatTheDiskLackedWhenItBegan() {
     var rounds = DiskRounds()
     rounds.note(id(1), isMissing: true)
-    #expect(rounds.look() == .begin)
+    #expect(rounds.poll() == .begin)
     rounds.began(isOfNewRows: true)
     rounds.note(id(2), isMissing: true)
-    #expect(rounds.look() == nil && rounds.look() == nil)
+    #expect(rounds.poll() == nil && rounds.poll() == nil)
     rounds.note(id(1), isMissing: false)
     // Rows that say what has become of a file since get their time.
-    #expect(rounds.look() == nil)
+    #expect(rounds.poll() == nil)
     // Until the catalog takes it.
-    #expect(rounds.look() == .next && rounds.look() == .next)
+    #expect(rounds.poll() == .next && rounds.poll() == .next)
     rounds.began(isOfNewRows: true)
-    #expect(rounds.look() == nil && rounds.look() == nil)
+    #expect(rounds.poll() == nil && rounds.poll() == nil)
     rounds.note(id(2), isMissing: false)
-    #expect(rounds.look() == nil && rounds.look() == .next)
+    #expect(rounds.poll() == nil && rounds.poll() == .next)
     rounds.began(isOfNewRows: false)
-    #expect(rounds.look() == .begin)
+    #expect(rounds.poll() == .begin)
   }
 
   /// Regression: one file that the disk refused held up what the catalog says of all others.
@@ -35,18 +35,18 @@ import Testing
     let file = ImaginaryFile(1, "a.mov", size: 3000)
     harness.write(file)
     harness.succeed()
-    #expect(harness.schedule.lookAtDiskRound() == .begin)
+    #expect(harness.schedule.checkDiskRound() == .begin)
     harness.schedule.spool.rounds.began(isOfNewRows: true)
     _ = harness.schedule.takeActions()
-    for _ in 0..<DiskRounds.looksMax { #expect(harness.schedule.lookAtDiskRound() == nil) }
+    for _ in 0..<DiskRounds.looksMax { #expect(harness.schedule.checkDiskRound() == nil) }
     #expect(harness.schedule.takeActions().isEmpty)
     // Its row is written again, and has the time of a look for that.
-    #expect(harness.schedule.lookAtDiskRound() == nil)
+    #expect(harness.schedule.checkDiskRound() == nil)
     let recorded = harness.schedule.takeActions().contains { if case .record(file.id) = $0 { true } else { false } }
-    #expect(recorded && harness.schedule.lookAtDiskRound() == .next)
+    #expect(recorded && harness.schedule.checkDiskRound() == .next)
     #expect(!harness.schedule.isEverythingOnDisk)
     harness.schedule.spool.rounds.began(isOfNewRows: true)
-    #expect(harness.schedule.lookAtDiskRound() == nil && harness.schedule.takeActions().isEmpty)
+    #expect(harness.schedule.checkDiskRound() == nil && harness.schedule.takeActions().isEmpty)
   }
 
   @Test(.promises("S79j")) func whatIsBeingWritten_orIsNotWhole_holdsNoRoundUp() {

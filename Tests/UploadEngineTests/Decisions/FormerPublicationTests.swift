@@ -169,9 +169,9 @@ import Testing
     var catalog: [CatalogEntry] = []
     for _ in 0..<2 {
       var harness = found(catalog, change)
-      for word in [nil, .publish, .cancel, .retry, .publish] as [FileWord?] {
-        var outcome = FileWordOutcome.doesNotApply
-        if let word { harness.apply { outcome = $0.obey(word, file.id, at: $1) } }
+      for word in [nil, .publish, .cancel, .retry, .publish] as [FileCommand?] {
+        var outcome = FileCommandOutcome.doesNotApply
+        if let word { harness.apply { outcome = $0.execute(word, file.id, at: $1) } }
         harness.answerReads()
         harness.succeed()
         #expect(outcome == .doesNotApply && harness.state(file.id) == .interrupted && harness.sent.isEmpty)
@@ -201,7 +201,7 @@ import Testing
     harness.apply { [former] in $0.handle(.found(file.snapshot), after: former, at: $1) }
     harness.handle(.scanEnded)
     #expect(harness.status(file.id)?.lastFailure?.code == "unproven")
-    var outcome = FileWordOutcome.unknownFile
+    var outcome = FileCommandOutcome.unknownFile
     harness.apply { outcome = $0.publish(file.id, at: $1) }
     harness.succeed()
     #expect(outcome == .obeyed && harness.state(file.id) == .complete)

@@ -49,7 +49,7 @@ struct Recording {
   mutating func look(canFollow: Bool = true) -> Bool {
     var looks: [(FileID, Int, Bool)] = []
     harness.others.removeAll { action in
-      guard case .lookAtGrowth(let id, let chunkBytes, let anew) = action else { return false }
+      guard case .checkGrowth(let id, let chunkBytes, let anew) = action else { return false }
       looks.append((id, chunkBytes, anew))
       return true
     }
@@ -550,7 +550,7 @@ struct Recording {
     var report = GrowthReport(
       file: recording.file.id, chunkBytes: 1000, epoch: 2, sizeBytes: 0, writtenEndBytes: 0, isFirst: false)
     func isNews(after pause: Duration = .zero) -> Bool {
-      let time = Moment(monotonic: now.monotonic + pause, wallMilliseconds: now.wallMilliseconds)
+      let time = ClockReading(monotonic: now.monotonic + pause, wallMilliseconds: now.wallMilliseconds)
       return recording.harness.schedule.takeGrowth(report, at: time)
     }
     #expect(!isNews())

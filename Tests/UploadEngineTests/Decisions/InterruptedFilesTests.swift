@@ -23,7 +23,7 @@ import Testing
   }
 
   @Test(arguments: all, [10, 3500] as [UInt64])
-  func interruptedFile_isKeptBack_untilSomebodyAsks(why: Interruption, size: UInt64) throws {
+  func interruptedFile_isKeptBack_untilAUserAsks(why: Interruption, size: UInt64) throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
     let file = Self.file(why, size: size)
@@ -349,7 +349,7 @@ import Testing
   }
 
   /// Regression (FS19): `wait` named a file as kept in the spool that the rule removed in the same second.
-  @Test(.promises("S39d")) func whatIsToBeDiscarded_needsNobody() throws {
+  @Test(.promises("S39d")) func whatIsToBeDiscarded_needsNoUser() throws {
     var harness = try Self.harness(["*.mov interrupted=discard"])
     harness.handle(.scanEnded)
     var file = Self.file(.mountDied)

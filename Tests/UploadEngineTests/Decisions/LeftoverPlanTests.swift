@@ -13,8 +13,10 @@ import Testing
       sessions: sessions.map { SessionPage.Session(id: $0.0, begunAtSeconds: $0.1) }, next: next)
   }
 
-  private func plan(_ candidates: [String], inUse: LookupSet<String> = [], _ pages: [SessionPage]) -> LeftoverPlan {
-    LeftoverPlan(candidates: candidates, inUse: inUse, pages: pages, atSeconds: Self.now)
+  private func plan(_ candidates: [String], inUse: LookupSet<String> = [], _ pages: [SessionPage])
+    -> OrphanedSessionPlan
+  {
+    OrphanedSessionPlan(candidates: candidates, inUse: inUse, pages: pages, atSeconds: Self.now)
   }
 
   @Test(.promises("DE35")) func onlyWhatBeganHere_isEnded_howeverOldOthersAre() {
@@ -36,7 +38,7 @@ import Testing
   }
 
   @Test func theListMayCallThemOtherwise() {
-    let plan = LeftoverPlan(
+    let plan = OrphanedSessionPlan(
       candidates: ["OURS", "GONE"], inUse: ["NEW"], pages: [page([("ours", 5), ("new", 5)])], atSeconds: Self.now,
       listedID: { $0.lowercased() })
     #expect(plan.ended == ["OURS"])

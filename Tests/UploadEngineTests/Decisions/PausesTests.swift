@@ -5,8 +5,8 @@ import Testing
 @testable import UploadEngine
 
 @Suite struct RunningTimeTests {
-  private func clocks(_ monotonic: Double, asleep: Double = 0) -> Moment {
-    Moment(
+  private func clocks(_ monotonic: Double, asleep: Double = 0) -> ClockReading {
+    ClockReading(
       monotonic: MonotonicTime(nanoseconds: Int64((monotonic * 1e9).rounded())),
       wallMilliseconds: Int64((monotonic + asleep) * 1000),
       asleep: .seconds(asleep))

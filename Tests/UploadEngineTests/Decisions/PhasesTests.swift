@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test func whatIsNotSent_cannotFail() {
-    for phase in [FileUpload.Phase.ignored, .elsewhere] {
+    for phase in [FileUpload.Phase.ignored, .routedElsewhere] {
       #expect(followers(of: phase).isDisjoint(with: [.failed, .cancelled, .complete]))
     }
     #expect(!FileUpload.Phase.held.mayBecome(.failed))

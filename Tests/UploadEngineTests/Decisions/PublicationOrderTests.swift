@@ -181,7 +181,7 @@ import Testing
   @Test func theLastChunkOfOneUpload_isWaitedFor() {
     var harness = ScheduleHarness {
       $0.ordersPublications = false
-      $0.rows = .one
+      $0.appendSequences = .one
       $0.needsChunks = true
       $0.replaceableChunks = false
       $0.unknownLength = false
@@ -208,7 +208,7 @@ import Testing
   @Test func theLastChunkOfOneUpload_waits() {
     var harness = ScheduleHarness {
       $0.ordersPublications = false
-      $0.rows = .one
+      $0.appendSequences = .one
       $0.needsChunks = true
       $0.replaceableChunks = false
       $0.unknownLength = false

@@ -16,7 +16,7 @@ import Testing
   /// An event, the search or a loss takes an entry once; what the search keeps is waited for on.
   @Test func anEntry_isTakenOnce_andOnlyKeptOnesOutliveTheSearch() {
     var recovery = Recovery()
-    recovery.begin(with: Inheritance(catalog: [3, 1, 2].map { Self.entry($0) }, records: []))
+    recovery.begin(with: RecoveredUploads(catalog: [3, 1, 2].map { Self.entry($0) }, records: []))
     #expect(recovery.takeEntry(of: FileID(high: 0, low: 1)) != nil)
     #expect(recovery.takeEntry(of: FileID(high: 0, low: 1)) == nil)
     #expect(recovery.entries { _ in true }.map(\.id.low) == [2, 3])
@@ -34,7 +34,7 @@ import Testing
   /// Files that a new catalog does not know are counted, and said once; with the catalog of before none is.
   @Test(arguments: [true, false]) func unknownFiles_areCounted_whereTheCatalogIsNew(isNew: Bool) {
     var recovery = Recovery()
-    recovery.begin(with: Inheritance(catalog: [], records: [], isCatalogAnew: isNew))
+    recovery.begin(with: RecoveredUploads(catalog: [], records: [], isCatalogAnew: isNew))
     for _ in 0..<3 { recovery.noteUnknown() }
     #expect(recovery.takeUnknownCount() == (isNew ? 3 : nil))
     #expect(recovery.takeUnknownCount() == nil)

@@ -219,7 +219,7 @@ import Testing
     if isProven { earlier.deliver(delivered.id) }
     let entry = try #require(earlier.schedule.catalogEntry(of: delivered.id))
     var harness = ScheduleHarness()
-    harness.schedule.inherit(Inheritance(catalog: [entry], records: []))
+    harness.schedule.recover(RecoveredUploads(catalog: [entry], records: []))
     let file = ImaginaryFile(2, "b.mov", size: 50_000)
     harness.handle(file.found)
     harness.handle(.scanEnded)

@@ -488,7 +488,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  @Test(.promises("S72b")) func cancelledOverARestart_theSessionIsKept_andGoneOnWithWhenSomebodyAsks() {
+  @Test(.promises("S72b")) func cancelledOverARestart_theSessionIsKept_andContinuedWhenAUserAsks() {
     var (harness, file) = found(Self.here, by: Self.here)
     harness.apply { $0.cancel(file.id, at: $1) }
     #expect(harness.state(file.id) == .cancelled)

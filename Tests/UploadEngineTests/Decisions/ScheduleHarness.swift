@@ -11,7 +11,7 @@ import Testing
 /// nobody asked.
 struct ScheduleHarness {
   var schedule: UploadSchedule
-  var now = Moment(monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wallMilliseconds: 1_700_000_000_000)
+  var now = ClockReading(monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wallMilliseconds: 1_700_000_000_000)
   /// Reads that were ordered and not yet answered.
   var reads: [ReadOrder] = []
   /// Requests that were sent and not yet answered.
@@ -65,7 +65,7 @@ struct ScheduleHarness {
 
   private var events = 0
 
-  mutating func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+  mutating func apply(_ event: (inout UploadSchedule, ClockReading) -> Void) {
     event(&schedule, now)
     for action in schedule.takeActions() {
       switch action {
@@ -177,7 +177,7 @@ struct ScheduleHarness {
   @discardableResult
   mutating func answer(_ outcome: StepOutcome, at index: Int) -> SendOrder {
     let request = sent.remove(at: index)
-    let facts = HTTPConnectionFacts(protocolName: "HTTP/1.1")
+    let facts = HTTPConnectionMetrics(protocolName: "HTTP/1.1")
     let (offers, hasSentBytes) = (offers, hasSentBytes)
     apply {
       $0.requestCompleted(
@@ -337,12 +337,12 @@ extension StepFailure {
 
 extension UploadSchedule {
   /// So many bytes of each request, whose bodies are as long as what they carry.
-  mutating func progressed(_ sent: LookupTable<HTTPRequestID, UInt64>, at now: Moment) {
+  mutating func progressed(_ sent: LookupTable<HTTPRequestID, UInt64>, at now: ClockReading) {
     progressed(sent.mapValues { SentBody(bytes: $0, of: 0) }, at: now)
   }
 
   /// A user goes through all files: what has failed or waits is tried again, and what was interrupted is published.
-  mutating func retryAll(at now: Moment) {
+  mutating func retryAll(at now: ClockReading) {
     for file in Array(files.values) {
       switch file.phase {
       case .interrupted: publish(file.id, at: now)

@@ -19,7 +19,7 @@ import Testing
     /// So does every fourth chunk (DS15).
     case sessionGoneInBetween
     /// The third chunk finds each time that what is before it in its row is gone (DS15).
-    case rowGoneInBetween
+    case sequenceGoneInBetween
     /// The commit finds chunks missing that were acknowledged (DS17, DS26).
     case missingAtCommit
     /// One chunk never arrives, and when the server is asked why it has none of the others, which it had acknowledged.
@@ -50,7 +50,7 @@ import Testing
     var harness = ScheduleHarness(
       limits: lie.isWholeFile ? UploadLimits() : limitsOfChunks, wholeFileBytesMax: lie.isWholeFile ? 1 << 20 : 0
     ) {
-      if lie == .rowGoneInBetween { $0.rows = .growing }
+      if lie == .sequenceGoneInBetween { $0.appendSequences = .growing }
       $0.parallelChunks = 1
     }
     harness.handle(.scanEnded)
@@ -67,7 +67,7 @@ import Testing
     switch (lie, order) {
     case (.sessionGoneAtCommit, .commit): return .refused(StepFailure(.sessionGone, "gone"))
     case (.sessionGoneInBetween, .chunk) where isFourth: return .refused(StepFailure(.sessionGone, "gone"))
-    case (.rowGoneInBetween, .chunk) where order.isChunk(2): return .refused(StepFailure(.rowLost, "gone"))
+    case (.sequenceGoneInBetween, .chunk) where order.isChunk(2): return .refused(StepFailure(.sequenceLost, "gone"))
     case (.missingAtCommit, .commit(let commit)): return .incomplete(missing: Array(0..<commit.chunkCount))
     case (.missingAtQuestion, .chunk) where order.isChunk(7): return StepFailure.connection(.connectionLost)
     case (.missingAtQuestion, .querySession): return .held(digests: [:])
@@ -80,7 +80,7 @@ import Testing
       return .published(ScheduleHarness.receipt(RelativePath("a.mov"), 1, root: "00", tip: "00"))
     case (.conflictAtCommit, .commit): return .refused(StepFailure(.conflict, "no part is known"))
     case (.conflictAtCommit, .querySession): return .held(digests: held)
-    case (.rowGoneInBetween, .chunk(let one)): return .chunkStoredAs(token: "t\(one.chunk.index)")
+    case (.sequenceGoneInBetween, .chunk(let one)): return .chunkStoredAs(token: "t\(one.chunk.index)")
     default: return ScheduleHarness.success(of: order)
     }
   }
@@ -305,7 +305,7 @@ import Testing
   /// Regression (spec E8): a form that takes a small file and never answers got a copy of it each 15 seconds, for ever.
   @Test func aSmallFileWhoseAnswerIsLost_isSentMoreAndMoreSeldom_whereEachTryMayLeaveACopy() throws {
     var gapsAtTheEnd: [Duration] = []
-    for copies in [PublishedOnce.nothing, .everything] {
+    for copies in [AtMostOnceScope.nothing, .everything] {
       var harness = ScheduleHarness(limits: UploadLimits(), wholeFileBytesMax: 1 << 20) {
         $0.repeatsLeaveCopies = copies
       }
@@ -328,7 +328,7 @@ import Testing
     var limits = limitsOfChunks
     limits.temporaryNames = .standard
     var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 0) {
-      $0.rows = .growing
+      $0.appendSequences = .growing
       $0.parallelChunks = 1
     }
     harness.handle(.scanEnded)
@@ -336,7 +336,7 @@ import Testing
     harness.write(held)
     var isForgetful = true
     let answers: (SendOrder, Int) -> StepOutcome = { order, _ in
-      if isForgetful, order.isChunk(2) { return .refused(StepFailure(.rowLost, "gone")) }
+      if isForgetful, order.isChunk(2) { return .refused(StepFailure(.sequenceLost, "gone")) }
       if case .chunk(let one) = order { return .chunkStoredAs(token: "t\(one.chunk.index)") }
       return ScheduleHarness.success(of: order)
     }

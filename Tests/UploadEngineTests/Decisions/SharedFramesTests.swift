@@ -71,7 +71,7 @@ import Testing
     harness.apply {
       $0.requestCompleted(
         request.id, outcome: outcome ?? ScheduleHarness.success(of: request.order),
-        connection: HTTPConnectionFacts(), offers: offers, sharedFrame: frame, at: $1)
+        connection: HTTPConnectionMetrics(), offers: offers, sharedFrame: frame, at: $1)
     }
     harness.record()
   }

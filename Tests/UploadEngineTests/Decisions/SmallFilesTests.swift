@@ -98,7 +98,7 @@ import Testing
   }
 
   /// On a long way a file does not wait for the answer to another one.
-  @Test func nobodyWaitsForCompanyForLong() {
+  @Test func noFileWaitsLongForABundle() {
     var harness = harness()
     close(files(1...3), &harness)
     #expect(carried(harness) == [1])

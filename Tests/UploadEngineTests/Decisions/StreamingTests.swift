@@ -38,8 +38,8 @@ import Testing
 
   /// Regression: a server that took 45 s over a file of 700 KB got it three times. Where a repetition makes no second file the line is tried
   /// sooner.
-  @Test(.promises("DE80"), arguments: [PublishedOnce.nothing, .everything])
-  func aFileThatWaitsForItsAnswer_isNotSentAgainBefore(copies: PublishedOnce) throws {
+  @Test(.promises("DE80"), arguments: [AtMostOnceScope.nothing, .everything])
+  func aFileThatWaitsForItsAnswer_isNotSentAgainBefore(copies: AtMostOnceScope) throws {
     var harness = harness {
       $0.repeatsLeaveCopies = copies
       $0.streamsWholeFiles = false
@@ -161,28 +161,28 @@ import Testing
   // MARK: - Files that should be published once
 
   @Test(.promises("DE84"), arguments: [true, false])
-  func whatACrashInterrupts_isHeld_whereItShouldBePublishedOnce(publishesOnce: Bool) throws {
-    var harness = harness { $0.publishesOnce = publishesOnce ? .wholeFiles : .nothing }
+  func whatACrashInterrupts_isHeld_whereItShouldBePublishedOnce(atMostOnceScope: Bool) throws {
+    var harness = harness { $0.atMostOnceScope = atMostOnceScope ? .wholeFiles : .nothing }
     harness.handle(file.settled)
     let entry = try #require(harness.schedule.catalogEntry(of: file.id))
-    #expect(entry.state == (publishesOnce ? .failed : .pending))
-    #expect(entry.failureCode == (publishesOnce ? "unclear-end" : nil))
+    #expect(entry.state == (atMostOnceScope ? .failed : .pending))
+    #expect(entry.failureCode == (atMostOnceScope ? "unclear-end" : nil))
 
-    var next = self.harness { $0.publishesOnce = publishesOnce ? .wholeFiles : .nothing }
-    next.schedule.inherit(Inheritance(catalog: [entry], records: []))
+    var next = self.harness { $0.atMostOnceScope = atMostOnceScope ? .wholeFiles : .nothing }
+    next.schedule.recover(RecoveredUploads(catalog: [entry], records: []))
     next.handle(file.found)
     next.handle(.scanEnded)
-    #expect((next.state(file.id) == .failed) == publishesOnce)
-    #expect(streams(next).isEmpty == publishesOnce)
+    #expect((next.state(file.id) == .failed) == atMostOnceScope)
+    #expect(streams(next).isEmpty == atMostOnceScope)
     // A user has checked the server.
     next.apply { $0.retryAll(at: $1) }
     #expect(streams(next).count == 1)
   }
 
   /// What a commit has published can be asked for, unless everything is to be published once.
-  @Test(.promises("DE58"), arguments: [PublishedOnce.nothing, .wholeFiles, .everything])
-  func commitThatACrashInterrupts_isHeldOnlyWhereNobodyCanAsk(once: PublishedOnce) throws {
-    var harness = ScheduleHarness { $0.publishesOnce = once }
+  @Test(.promises("DE58"), arguments: [AtMostOnceScope.nothing, .wholeFiles, .everything])
+  func commitThatACrashInterrupts_isHeldOnlyWhereTheServerCannotBeAsked(once: AtMostOnceScope) throws {
+    var harness = ScheduleHarness { $0.atMostOnceScope = once }
     harness.handle(.scanEnded)
     let file = ImaginaryFile(1, "a.mov", size: 3000)
     harness.beginSending(file)
@@ -193,7 +193,7 @@ import Testing
   }
 
   @Test(.promises("DE81")) func aRequestWhoseEndIsKnown_leavesNoDoubt() {
-    var harness = harness { $0.publishesOnce = .wholeFiles }
+    var harness = harness { $0.atMostOnceScope = .wholeFiles }
     harness.handle(file.settled)
     harness.record()
     harness.answer(StepFailure.connection(.connectionLost)) { $0.isWholeFile }
@@ -202,11 +202,11 @@ import Testing
   }
 
   @Test func aFileThatHasChangedSince_isSent() throws {
-    var harness = harness { $0.publishesOnce = .wholeFiles }
+    var harness = harness { $0.atMostOnceScope = .wholeFiles }
     harness.handle(file.settled)
     let entry = try #require(harness.schedule.catalogEntry(of: file.id))
-    var next = self.harness { $0.publishesOnce = .wholeFiles }
-    next.schedule.inherit(Inheritance(catalog: [entry], records: []))
+    var next = self.harness { $0.atMostOnceScope = .wholeFiles }
+    next.schedule.recover(RecoveredUploads(catalog: [entry], records: []))
     next.handle(ImaginaryFile(1, "a.mov", size: Self.large + 1).found)
     next.handle(.scanEnded)
     #expect(streams(next).count == 1)

@@ -7,14 +7,14 @@ import Testing
 @Suite struct TurnQueuesTests {
   private func id(_ number: UInt64) -> FileID { FileID(high: 0, low: number) }
 
-  private func places(_ countMax: Int, waiting: [UInt64]) -> WorkPlaces {
-    var places = WorkPlaces(countMax: countMax)
+  private func places(_ countMax: Int, waiting: [UInt64]) -> WorkSlots {
+    var places = WorkSlots(countMax: countMax)
     for number in waiting { places.join(id(number), goesFirst: false) }
     return places
   }
 
   /// Takes all places that are free.
-  private func fill(_ places: inout WorkPlaces) -> [FileID] {
+  private func fill(_ places: inout WorkSlots) -> [FileID] {
     var taken: [FileID] = []
     while let next = places.popForFreePlace() {
       places.take(next)

@@ -154,7 +154,7 @@ import Testing
     var harness = ScheduleHarness(limits: ScheduleHarness.standardLimits)
     harness.checksSums = false
     harness.apply { schedule, _ in
-      schedule.inherit(Inheritance(catalog: [], unread: entries.map(\.id), records: []))
+      schedule.recover(RecoveredUploads(catalog: [], unread: entries.map(\.id), records: []))
     }
     #expect(harness.schedule.summary(at: harness.now).filesByState[.queued] == 0 && !harness.schedule.isIdle)
     harness.apply { schedule, _ in schedule.recall(entries[0]) }
@@ -289,7 +289,7 @@ import Testing
       path: files[0].snapshot.names[0], sizeBytes: 3500, openedAtSeconds: 1_699_999_000, expiresAtSeconds: nil,
       acknowledged: [])
     harness.apply { schedule, now in
-      schedule.inherit(Inheritance(catalog: [], unread: entries.map(\.id), records: [record]))
+      schedule.recover(RecoveredUploads(catalog: [], unread: entries.map(\.id), records: [record]))
       for entry in entries.prefix(2) { schedule.recall(entry) }
       schedule.missed(files.prefix(2).map(\.id), at: now)
     }
@@ -307,7 +307,7 @@ import Testing
     var unloaded = UnloadedFiles()
     for number in 1...3 as ClosedRange<UInt64> {
       unloaded.insert(
-        FileID(high: 0, low: number), UnloadedFiles.Facts(pending: 10 - number, sizeBytes: number))
+        FileID(high: 0, low: number), UnloadedFiles.Summary(pending: 10 - number, sizeBytes: number))
     }
     #expect(unloaded.oldestPending(countMax: 2).map(\.low) == [3, 2] && unloaded.oldestSequence() == 7)
     let facts = unloaded.remove(FileID(high: 0, low: 3))

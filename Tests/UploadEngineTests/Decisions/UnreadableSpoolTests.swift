@@ -121,7 +121,7 @@ import Testing
   /// Regression (ST11): a writer opened the file again, and a session was opened for it in the place of the one that had its parts.
   @Test(.promises("S71e")) func openFile_thatLacksParts_opensNoSessionWithoutItsRecord() {
     var harness = ScheduleHarness()
-    harness.apply { schedule, _ in schedule.inherit(Inheritance(catalog: [], records: [], lacksRecords: true)) }
+    harness.apply { schedule, _ in schedule.recover(RecoveredUploads(catalog: [], records: [], lacksRecords: true)) }
     harness.handle(.scanEnded)
     var file = Self.file(nil, epoch: 0)
     file.snapshot.isPartlyReleased = true
@@ -135,7 +135,7 @@ import Testing
   /// Regression: a session was opened for a file that is held back by its name, in the place of the one that had its parts.
   @Test(.promises("S71e")) func heldFile_thatLacksParts_opensNoSessionWithoutItsRecord() {
     var harness = ScheduleHarness()
-    harness.apply { schedule, _ in schedule.inherit(Inheritance(catalog: [], records: [], lacksRecords: true)) }
+    harness.apply { schedule, _ in schedule.recover(RecoveredUploads(catalog: [], records: [], lacksRecords: true)) }
     var file = Self.file(nil, epoch: 0, name: "a.mov.part")
     file.snapshot.isPartlyReleased = true
     harness.handle(file.found)

@@ -58,7 +58,7 @@ import UploadEngine
     amounts["compressionSampleStride"] = Double(UploadConstants.compressionSampleStride)
     amounts["compressionBenefitThreshold"] = Double(UploadConstants.compressionBenefitThreshold)
     amounts["compressionGainLoss"] = UploadConstants.compressionGainLoss
-    amounts["compressionLookShare"] = UploadConstants.compressionLookShare
+    amounts["compressionProbeShare"] = UploadConstants.compressionProbeShare
     amounts["compressionCoreShare"] = UploadConstants.compressionCoreShare
     amounts["compressionTimeTolerance"] = UploadConstants.compressionTimeTolerance
     amounts["sharedFrameFileBytes"] = Double(UploadConstants.sharedFrameFileBytes)

@@ -55,7 +55,7 @@ import Testing
         limits: ScheduleHarness.standardLimits, abilities: harness.schedule.destination.abilities,
         publishedName: { _, _ in nil },
         random: SplitMix(seed: 7))
-      later.schedule.inherit(Inheritance(catalog: [entry], records: []))
+      later.schedule.recover(RecoveredUploads(catalog: [entry], records: []))
       later.handle(file.found)
       later.handle(.scanEnded)
       #expect(later.state(file.id) == .complete && later.status(file.id)?.publishedName == expected)
@@ -470,7 +470,7 @@ import Testing
     for request in harness.sent.filter({ $0.order.isChunk }) {
       harness.apply {
         $0.requestCompleted(
-          request.id, outcome: StepFailure.connection(.connectionLost), connection: HTTPConnectionFacts(), at: $1)
+          request.id, outcome: StepFailure.connection(.connectionLost), connection: HTTPConnectionMetrics(), at: $1)
       }
       harness.sent.removeAll { $0.id == request.id }
     }

@@ -97,7 +97,7 @@ final class MemoryTransport: HTTPTransport {
       while true {
         let next = inbox.wait { $0.isEmpty ? .again : .done($0.removeFirst()) }
         guard let next else { return }
-        next(.success(HTTPResponse(status: 200, connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))))
+        next(.success(HTTPResponse(status: 200, connection: HTTPConnectionMetrics(protocolName: "HTTP/1.1"))))
       }
     }
     thread.withLock { thread, _ in thread = worker }

@@ -95,7 +95,7 @@ import Testing
     #expect(summary.filesByState.filter { $0.value != 0 } == [.failed: 1] && summary.undeliveredCount == 1)
     #expect(group.evictionCandidates(countMax: 64).isEmpty)
     archive.server.state.withLock { $0.isRefusing = nil }
-    try group.obey(FileOrder(.retry), on: file)
+    try group.execute(FileOrder(.retry), on: file)
     #expect(waits(for: .complete))
     #expect(group.evictionCandidates(countMax: 64) == [EvictionCandidate(snapshot)])
     group.handle(.evicted(file))
@@ -123,7 +123,7 @@ import Testing
     _ = group.awaitDelivery(of: file, epoch: snapshot.epoch) { outcome in outcomes.withLock { $0.append(outcome) } }
     #expect(outcomes.withLock { $0 } == [.failed])
     archive.server.state.withLock { $0.isRefusing = nil }
-    try group.obey(FileOrder(.retry), on: file)
+    try group.execute(FileOrder(.retry), on: file)
     #expect(waits(for: .complete))
     _ = group.awaitDelivery(of: file, epoch: snapshot.epoch) { outcome in outcomes.withLock { $0.append(outcome) } }
     #expect(outcomes.withLock { $0 } == [.failed, .delivered])
@@ -145,10 +145,10 @@ import Testing
     group.handle(.changed(snapshot))
     group.handle(.settled(snapshot))
     #expect(main.waits(for: file, .interrupted) && archive.waits(for: file, .interrupted))
-    try group.obey(FileOrder(.publish, destination: DestinationName(Self.second)), on: file)
+    try group.execute(FileOrder(.publish, destination: DestinationName(Self.second)), on: file)
     #expect(archive.waits(for: file, .complete) && main.engine.status(of: file)?.state == .interrupted)
     #expect(files.accepted.withLock { $0 } == [], "the next start would publish it at the main destination")
-    try group.obey(FileOrder(.publish, destination: .main), on: file)
+    try group.execute(FileOrder(.publish, destination: .main), on: file)
     #expect(main.waits(for: file, .complete))
     #expect(files.accepted.withLock { $0 } == [file])
   }
@@ -162,21 +162,21 @@ import Testing
     #expect(main.waits(for: file, .failed) && archive.waits(for: file, .failed))
     let second = try #require(DestinationName(Self.second))
     #expect(throws: FileOrderRefusal.unknownDestination) {
-      try group.obey(FileOrder(.cancel, destination: DestinationName("nowhere")), on: file)
+      try group.execute(FileOrder(.cancel, destination: DestinationName("nowhere")), on: file)
     }
-    #expect(throws: FileOrderRefusal.doesNotApply) { try group.obey(FileOrder(.publish), on: file) }
-    try group.obey(FileOrder(.cancel, destination: second), on: file)
+    #expect(throws: FileOrderRefusal.doesNotApply) { try group.execute(FileOrder(.publish), on: file) }
+    try group.execute(FileOrder(.cancel, destination: second), on: file)
     #expect(try archive.catalog.loadAll().map(\.failureCode) == ["cancelled"])
     #expect(main.engine.status(of: file)?.state == .failed && archive.engine.status(of: file)?.state == .cancelled)
-    try group.obey(FileOrder(.cancel), on: file)
+    try group.execute(FileOrder(.cancel), on: file)
     #expect(try main.catalog.loadAll().map(\.failureCode) == ["cancelled"])
     for bench in [main, archive] { bench.server.state.withLock { $0.isRefusing = nil } }
-    try group.obey(FileOrder(.retry, destination: .main), on: file)
+    try group.execute(FileOrder(.retry, destination: .main), on: file)
     #expect(main.waits(for: file, .complete) && archive.engine.status(of: file)?.state == .cancelled)
-    try group.obey(FileOrder(.cancel), on: file)
-    try group.obey(FileOrder(.retry), on: file)
+    try group.execute(FileOrder(.cancel), on: file)
+    try group.execute(FileOrder(.retry), on: file)
     #expect(waits(for: .complete))
-    #expect(throws: FileOrderRefusal.doesNotApply) { try group.obey(FileOrder(.cancel), on: file) }
+    #expect(throws: FileOrderRefusal.doesNotApply) { try group.execute(FileOrder(.cancel), on: file) }
   }
 
   /// Regression (lives, 208417144): `retry --delivered` delivered to a destination what had been cancelled there, because another one had it.
@@ -186,16 +186,16 @@ import Testing
     defer { stop() }
     _ = write("a.mov")
     #expect(main.waits(for: file, .complete) && archive.waits(for: file, .failed))
-    try group.obey(FileOrder(.cancel), on: file)
+    try group.execute(FileOrder(.cancel), on: file)
     archive.server.state.withLock { $0.isRefusing = nil }
     let sent = {
       self.main.server.state.withLock { $0.steps.count { if case .wholeFile = $0 { true } else { false } } }
     }
-    try group.obey(FileOrder(.resend), on: file)
+    try group.execute(FileOrder(.resend), on: file)
     #expect(main.waits { _ in sent() == 2 } && main.waits(for: file, .complete))
     #expect(archive.engine.status(of: file)?.state == .cancelled)
     // Where a user asks for it, or where no destination has it, it is a retry.
-    try group.obey(FileOrder(.resend, destination: DestinationName(Self.second)), on: file)
+    try group.execute(FileOrder(.resend, destination: DestinationName(Self.second)), on: file)
     #expect(waits(for: .complete))
   }
 
@@ -207,9 +207,9 @@ import Testing
     _ = write("a.raw")
     #expect(archive.waits(for: file, .failed))
     #expect(throws: FileOrderRefusal.doesNotApply) {
-      try group.obey(FileOrder(.cancel, destination: .main), on: file)
+      try group.execute(FileOrder(.cancel, destination: .main), on: file)
     }
-    try group.obey(FileOrder(.cancel), on: file)
+    try group.execute(FileOrder(.cancel), on: file)
     #expect(group.status(of: file)?.state == .cancelled)
   }
 

@@ -55,7 +55,7 @@ import Testing
   /// What the next process knows.
   private var afterAKill: PublicationIndex { PublicationIndex(catalog: catalog) }
 
-  @Test(.promises("DE138a")) func whatNobodyPublishedHere_mayReplaceNothing() throws {
+  @Test(.promises("DE138a")) func whatWasNotPublishedHere_mayReplaceNothing() throws {
     #expect(try index.right(to: "a", .number) == NameRight(ifExists: .number))
   }
 
@@ -310,7 +310,7 @@ import Testing
   }
 
   @Test(.promises("DE138a", "DE138c"))
-  func whatASessionHadPublished_isTheLastPublication_whereNobodyKnewWhatHadBecomeOfIt() throws {
+  func whatASessionHadPublished_isTheLastPublication_whereItsOutcomeWasUnknown() throws {
     publish(1)
     try save()
     begin(2, publishing: 2)

@@ -43,7 +43,7 @@ import Testing
     func start(_ requests: [PendingHTTPRequest]) {
       for request in requests {
         asked.withLock { $0.append(request.request.url) }
-        var response = HTTPResponse(status: 200, connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))
+        var response = HTTPResponse(status: 200, connection: HTTPConnectionMetrics(protocolName: "HTTP/1.1"))
         response.body = Array(request.request.url.utf8)
         request.onCompletion(.success(response))
       }

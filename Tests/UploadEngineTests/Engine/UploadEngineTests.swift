@@ -137,10 +137,10 @@ import Threads
     bench.engine.handle(.settled(snapshot))
     #expect(bench.waits { ($0.engine.status(of: id)?.chunks.done ?? 0) == 12 })
     bench.transport.revive()
-    try bench.engine.obey(.cancel, on: id)
+    try bench.engine.execute(.cancel, on: id)
     #expect(bench.waits(for: id, .cancelled))
     #expect(bench.waits { _ in server.state.withLock { $0.sessions.isEmpty } })
-    try bench.engine.obey(.retry, on: id)
+    try bench.engine.execute(.retry, on: id)
     #expect(bench.waits(for: id, .complete))
     #expect(server.state.withLock { $0.published } == ["a.mov": bytes])
   }
@@ -232,15 +232,15 @@ import Threads
     let handled = Mutex(0)
     let engine = bench.engine
     let caller = WorkerThread("test", .answering) {
-      for number in 0...EarlyEvents.countMax {
+      for number in 0...StartupEventBuffer.countMax {
         engine.handle(.removed(FileID(high: 1, low: UInt64(number))))
         handled.withLock { $0 += 1 }
       }
     }
-    #expect(bench.waits { _ in handled.withLock { $0 } == EarlyEvents.countMax })
+    #expect(bench.waits { _ in handled.withLock { $0 } == StartupEventBuffer.countMax })
     bench.engine.start()
     caller.join()
-    #expect(handled.withLock { $0 } == EarlyEvents.countMax + 1)
+    #expect(handled.withLock { $0 } == StartupEventBuffer.countMax + 1)
   }
 
   /// A2: short memory makes the pipeline small and never stops it, and nothing of a chunk's size is allocated in the loop.
@@ -356,7 +356,7 @@ import Threads
     bench.engine.handle(.opened(snapshot))
     bench.engine.handle(.settled(snapshot))
     #expect(bench.waits(for: id, .failed))
-    try bench.engine.obey(.cancel, on: id)
+    try bench.engine.execute(.cancel, on: id)
     bench.server.state.withLock { $0.isRefusing = nil }
     bench.catalog.close()
     if isOpen { bench.engine.handle(.opened(snapshot)) }
@@ -383,7 +383,7 @@ import Threads
     #expect(bench.engine.status(of: id)?.lastFailure?.code == "unauthorized")
     #expect(bench.engine.summary().failedPaths == [RelativePath("a")])
     server.state.withLock { $0.isRefusing = nil }
-    try bench.engine.obey(.retry, on: id)
+    try bench.engine.execute(.retry, on: id)
     #expect(bench.waits(for: id, .complete))
   }
 }

@@ -77,7 +77,7 @@ import Testing
     try expectPlain(read(bytes), bytes)
   }
 
-  @Test func aHeaderThatShrinks_misleadsNobody() throws {
+  @Test func aHeaderThatShrinks_doesNotMislead() throws {
     let bytes = Self.text(200_000) + Self.noise(Self.chunkBytes - 200_000)
     try expectPlain(read(bytes), bytes)
     #expect(counters.snapshot.blocksMapped == 1)

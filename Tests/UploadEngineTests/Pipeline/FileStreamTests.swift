@@ -66,7 +66,7 @@ import Testing
         after(bytes.count)
       case .failed(let reason): return .failure(DrainFailure(reason: reason))
       case .later:
-        ready.wait { isReady -> Monitor<Bool>.Look<Void> in
+        ready.wait { isReady -> Monitor<Bool>.WaitDecision<Void> in
           guard isReady else { return .again }
           isReady = false
           return .done(())

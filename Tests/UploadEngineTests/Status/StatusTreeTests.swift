@@ -438,7 +438,7 @@ private final class FakeSource: StatusSource {
   /// What was wanted of files.
   let orders = Mutex<[FileOrder]>([])
   let refusal = Mutex<FileOrderRefusal?>(nil)
-  func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
+  func execute(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
     if let refusal = refusal.withLock({ $0 }) { throw refusal }
     orders.withLock { $0.append(order) }
   }

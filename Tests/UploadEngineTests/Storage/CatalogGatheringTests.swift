@@ -74,7 +74,7 @@ import Testing
     #expect(asked.count(of: "entry") == 1)
   }
 
-  @Test func anEntryThatNobodyWaitsForIsWrittenAtTheLatestAtTheEnd() throws {
+  @Test func anEntryThatNoCallWaitsForIsWrittenAtTheLatestAtTheEnd() throws {
     let catalog = try Catalog(path: folder("catalog.sqlite"))
     let journal = try start(catalog)
     journal.record(file, isAwaited: false)

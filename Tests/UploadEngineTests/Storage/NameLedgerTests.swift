@@ -83,19 +83,19 @@ import Threads
   @Test(.timeLimit(.minutes(1))) func ofThousandsOfCapturesOfOneName_eachGetsTheNextNumber() throws {
     let ledger = try NameLedger(path: path)
     let template = try NameTemplate("{name}")
-    let wish = { (number: Int) in
+    let request = { (number: Int) in
       let path = RelativePath("\(number)/x.mov")
       let id = FileID(high: 0, low: UInt64(number))
-      return NameLedger.Wish(
+      return NameLedger.NameRequest(
         file: id, path: path, template: template,
-        facts: NameTemplate.Facts(path: path, id: id, date: "", time: "", host: "", sequence: nil))
+        facts: NameTemplate.Values(path: path, id: id, date: "", time: "", host: "", sequence: nil))
     }
     for batch in stride(from: 1, to: 8_000, by: 1000) {
-      let choices = try ledger.names(for: (batch..<batch + 1000).map(wish))
+      let choices = try ledger.names(for: (batch..<batch + 1000).map(request))
       #expect(choices.last?.name.displayText == "x-\(batch + 999).mov")
     }
     ledger.close()
-    #expect(try NameLedger(path: path).names(for: [wish(8_001)]).first?.name.displayText == "x-8001.mov")
+    #expect(try NameLedger(path: path).names(for: [request(8_001)]).first?.name.displayText == "x-8001.mov")
   }
 
   @Test(arguments: [false, true]) func aNumberStaysWithItsPath_andItsFile(isOfAnEarlierVersion: Bool) throws {
@@ -184,7 +184,7 @@ import Threads
   }
 
   /// Regression (NM1, G6): a capture that went to another folder and back shared its name with what was made there after it.
-  @Test func aNameThatAFileHasUnderTwoPaths_passesToNobody() throws {
+  @Test func aNameThatAFileHasUnderTwoPaths_passesToNoFile() throws {
     let ledger = try NameLedger(path: path)
     let names = try names("{name}", ledger)
     #expect(try decide(names, 1, "a/x") == "x" && (try decide(names, 1, "b/x")) == "x")

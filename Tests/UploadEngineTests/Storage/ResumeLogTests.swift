@@ -64,7 +64,7 @@ import Testing
     #expect(folder.names(in: "resume").isEmpty)
   }
 
-  @Test func aFileThatSomebodyElseChanged_isNotAppendedTo() throws {
+  @Test func aFileThatAnotherProgramChanged_isNotAppendedTo() throws {
     let store = try resume.open()
     let record = ResumeFixture.record()
     try store.save(record)
@@ -234,7 +234,7 @@ import Testing
       record: record, changes: changes, mark: .init(sessionID: record.sessionID, changeCount: held.changeCount))
   }
 
-  @Test func changesThatNobodyFetches_areForgottenBeyondABound() {
+  @Test func unfetchedChanges_areForgottenBeyondABound() {
     let held = HeldChunks()
     for index in 0...HeldChunks.changesMax { held.acknowledge(ResumeFixture.digest(0), at: index) }
     #expect(held.changes(since: 0) == nil)

@@ -86,7 +86,7 @@ import Testing
   @Test func namesAreCopiedAsWell() throws {
     let ledger = try NameLedger(path: folder("names.sqlite"))
     let file = FileID(high: 0, low: 1)
-    let facts = NameTemplate.Facts(
+    let facts = NameTemplate.Values(
       path: RelativePath("a"), id: file, date: "2026-11-24", time: "120000", host: "h", sequence: nil)
     _ = try ledger.names(for: [.init(file: file, path: RelativePath("a"), template: nil, facts: facts)])
     let copies = copies()
