@@ -87,6 +87,14 @@ public enum Invariant: String, CaseIterable, Sendable {
   case estimate
   /// What is shown changes while bytes move.
   case shownProgress = "shown-progress"
+  /// Of many clients none waits much longer than the others for its turn at the receiver.
+  case starvation
+  /// Many clients whose receiver goes down and comes back do not ask it all at once, and not again and again.
+  case retryStorm = "retry-storm"
+  /// A receiver has no more sessions than captures that are under way.
+  case receiverSessions = "receiver-sessions"
+  /// What many clients send over a restart of the receiver is published once.
+  case publishedOnce = "published-once"
   /// A run has no end of events.
   case events
 }

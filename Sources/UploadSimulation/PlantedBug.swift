@@ -214,6 +214,15 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What waits in the socket of a connection counts as sent.
   case countHandedOver = "count-handed-over"
 
+  /// Of many clients one is told to come back each time.
+  case starveOne = "starve-one"
+  /// Many clients do not wait before trying again.
+  case storm
+  /// Many clients begin anew when the receiver is back, as if each had lost its records.
+  case loseUploads = "lose-uploads"
+  /// A receiver that comes back knows nothing of what it has published.
+  case forgetReceipts = "forget-receipts"
+
   /// What memory does not hold does not come back.
   case leaveUnloaded = "leave-unloaded"
 
@@ -267,6 +276,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .believeBareCopies, .believeSizes: .bareCopies
     case .deleteUnreadSessions, .shareSyncReports, .verifyInMemory: .receiverDisk
     case .oneStream, .breakAtTimeout, .drownLine, .staleEstimate, .countHandedOver: .line
+    case .starveOne, .storm, .loseUploads, .forgetReceipts: .fleet
     }
   }
 
@@ -315,6 +325,10 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .drownLine: .lostBytes
     case .staleEstimate: .estimate
     case .countHandedOver: .shownProgress
+    case .starveOne: .starvation
+    case .storm: .retryStorm
+    case .loseUploads: .receiverSessions
+    case .forgetReceipts: .publishedOnce
     case .swallowWriteBackErrors, .believePagesReadAgain: .writeBack
     case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
     case .forgetFileAtRestart, .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords, .damagedRecordHidesFile:

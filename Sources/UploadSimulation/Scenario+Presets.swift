@@ -449,7 +449,7 @@ extension Scenario {
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
       spoolDisk, receiverDisk, unreadRecords, spoolPower, killedWriters, comebacks, lostStates, bareCopies,
       ignoredNames, unloading,
-    ] + servers + lines
+    ] + servers + lines + [fleet]
 
   /// The one with this name.
   public static func named(_ name: String) -> Scenario? { (all + [fixed]).first { $0.name == name } }

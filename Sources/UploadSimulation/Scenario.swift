@@ -25,6 +25,9 @@ public struct Scenario: Hashable, Sendable {
   /// All connections are gone at one moment of it.
   var cutsLine = false
 
+  /// Many clients with one receiver, and none of what is below but the network's latency and rate.
+  var isFleet = false
+
   /// Three given files instead of writers that do what they like: the scenario of the systematic faults.
   var isFixed = false
 

@@ -96,7 +96,11 @@ final class SimulatedReceiver {
       world.fail(.retention, "session \(lost.text) was there, and is deleted at the start")
     }
     var core = ReceiverCore(limits: limits, credentials: [credential.core])
-    core.recover(world.bug == .expireReliedUpon ? found.reliedUponByNoClient : found)
+    switch world.bug {
+    case .expireReliedUpon: core.recover(found.reliedUponByNoClient)
+    case .forgetReceipts: core.recover(found.withoutReceipts)
+    default: core.recover(found)
+    }
     self.core = core
     if world.bug != .forgetUsage { measureUsage() }
     world.trace("receiver: starts")
@@ -473,6 +477,14 @@ extension SimulatedReceiver.Exchange {
 }
 
 extension RecoveredState {
+  /// The planted mistake of `forgetReceipts`.
+  fileprivate var withoutReceipts: RecoveredState {
+    var state = self
+    state.published = []
+    state.wholeFiles = []
+    return state
+  }
+
   /// The planted mistake of `expireReliedUpon`.
   fileprivate var reliedUponByNoClient: RecoveredState {
     var state = self

@@ -50,6 +50,7 @@ public struct Simulation: Sendable {
     if scenario.isOfLine {
       return try LineRun(world, LineKind.all.randomElement(using: &world.random) ?? LineKind.all[0]).toEnd()
     }
+    if scenario.isFleet { return try FleetRun(world).toEnd() }
     let run = try SimulationRun(world)
     return run.toEnd()
   }
