@@ -73,8 +73,8 @@ extension ReceiverCore {
     let key = dropOldest()
     switch keys[key] {
     case .session(let id): if let session = sessions[id], session.isPublished { expire(session) }
-    case .wholeFile(_, .some): keys[key] = nil
-    case .wholeFile(_, nil), nil: break
+    case .wholeFile(let use): if !use.isUnderWay { keys[key] = nil }
+    case nil: break
     }
   }
 

@@ -270,10 +270,10 @@ extension ReceiverCore {
   }
 
   /// Takes over a whole file that was published before the start.
-  public mutating func recover(wholeFile record: WholeFileRecord, receipt: PublicationReceipt) {
-    let key = Key(credential: owner(CredentialID(record.credential)), text: record.idempotencyKey)
-    keys[key] = .wholeFile(fingerprint: Digest32(record.fingerprint), receipt: receipt)
-    finish(key, at: younger(receipt.publishedAt))
+  public mutating func recover(_ file: RecoveredWholeFile) {
+    let key = Key(credential: owner(file.credential), text: file.idempotencyKey)
+    keys[key] = .wholeFile(file.use)
+    finish(key, at: younger(file.publishedAt))
   }
 
   private mutating func recover(_ facts: SessionRecord, _ phase: UploadSession.Phase, lastChange: Milliseconds) {

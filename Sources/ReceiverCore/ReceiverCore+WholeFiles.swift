@@ -8,7 +8,7 @@ extension ReceiverCore {
     let fingerprint = head.fingerprint
     if let use = keys[key] { return sendAgain(request, fingerprint, use) }
     if let refusal = wholeFileRefusal(head) { return refuse(request, refusal) }
-    keys[key] = .wholeFile(fingerprint: fingerprint, receipt: nil)
+    keys[key] = .wholeFile(WholeFileUse(fingerprint: fingerprint?.bytes ?? [], receipt: nil))
     stages[request] = .wholeFile(head, fingerprint: fingerprint)
     wholeFileBytes[head.credential, default: 0] &+= UInt64(head.announced.facts.sizeBytes)
     setArriving(true, request, head)
@@ -17,10 +17,10 @@ extension ReceiverCore {
 
   /// The same key again: the same receipt, unless the key was for something else.
   private mutating func sendAgain(_ request: RequestID, _ fingerprint: Digest32?, _ use: KeyUse) {
-    guard case .wholeFile(let first, let receipt) = use, first == fingerprint else {
+    guard case .wholeFile(let first) = use, first.fingerprint == fingerprint?.bytes ?? [] else {
       return refuse(request, .idempotencyMismatch, "this Idempotency-Key was used for something else")
     }
-    guard let receipt else {
+    guard let receipt = first.receipt else {
       return refuse(request, .underWay, "a request with this Idempotency-Key is still running")
     }
     reply(request, .receipt(receipt))
@@ -88,7 +88,7 @@ extension ReceiverCore {
       var receipt = receipt
       (receipt.publishedAs, receipt.takenFrom) = (outcome.publishedAs, outcome.takenFrom)
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: head.credential)
-      keys[key] = .wholeFile(fingerprint: fingerprint, receipt: receipt)
+      keys[key] = .wholeFile(WholeFileUse(fingerprint: fingerprint?.bytes ?? [], receipt: receipt))
       finish(key, at: now)
       reply(request, .receipt(receipt))
     }

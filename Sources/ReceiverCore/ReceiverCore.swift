@@ -17,7 +17,7 @@ public struct ReceiverCore: Sendable {
   /// What a key was used for.
   enum KeyUse: Sendable {
     case session(SessionID)
-    case wholeFile(fingerprint: Digest32?, receipt: PublicationReceipt?)
+    case wholeFile(WholeFileUse)
   }
 
   /// A request between two of its stages.

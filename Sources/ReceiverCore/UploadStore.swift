@@ -167,7 +167,7 @@ public struct RecoveredState: Sendable {
   /// Sessions that are published, and whether a client relied upon them before.
   public var published: [(facts: SessionRecord, receipt: PublicationReceipt, isReliedUpon: Bool)] = []
   /// Whole files that are published, oldest first.
-  public var wholeFiles: [(record: WholeFileRecord, receipt: PublicationReceipt)] = []
+  public var wholeFiles: [RecoveredWholeFile] = []
 
   /// What lies among the sessions and is none, and was left alone.
   public var strays: [String] = []
@@ -201,7 +201,7 @@ extension ReceiverCore {
     for session in state.published {
       recover(published: session.facts, receipt: session.receipt, isReliedUpon: session.isReliedUpon)
     }
-    for file in state.wholeFiles { recover(wholeFile: file.record, receipt: file.receipt) }
+    for file in state.wholeFiles { recover(file) }
     finished.sort { $0.at < $1.at }
   }
 }

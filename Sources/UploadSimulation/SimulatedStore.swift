@@ -665,7 +665,7 @@ extension SimulatedStore {
       case .wholeFile(let file, let receipt, let node): intents.append((file, receipt, node))
       case .wholeFilePublished(let id):
         guard let index = intents.firstIndex(where: { $0.receipt.id == id }) else { break }
-        state.wholeFiles.append((intents[index].record, intents[index].receipt))
+        state.wholeFiles.append(RecoveredWholeFile(intents[index].record, intents[index].receipt))
         intents.remove(at: index)
       default: break
       }
@@ -674,10 +674,10 @@ extension SimulatedStore {
     for intent in intents where !unfinished.contains("incoming/\(intent.receipt.id)") {
       guard try isShown(intent.receipt, node: intent.node) else { continue }
       try? append(.wholeFilePublished(receiptID: intent.receipt.id), to: Self.receipts)
-      state.wholeFiles.append((intent.record, intent.receipt))
+      state.wholeFiles.append(RecoveredWholeFile(intent.record, intent.receipt))
     }
     for path in unfinished { disk.unlink(path) }
-    state.wholeFiles.sort { $0.receipt.publishedAt < $1.receipt.publishedAt }
+    state.wholeFiles.sort { $0.publishedAt < $1.publishedAt }
   }
 
   /// If so, the name is on the disk afterwards.

@@ -261,7 +261,8 @@ import Testing
       old.publishedAt = core.now - 9 * 86_400_000
       if isKnown { (found.lastRun, found.pause) = (core.now - 8 * 86_400_000, 8 * 86_400_000) }
       found.wholeFiles = [
-        (WholeFileRecord(credential: core.credential.id.text, idempotencyKey: "file-key", fingerprint: []), old)
+        RecoveredWholeFile(
+          WholeFileRecord(credential: core.credential.id.text, idempotencyKey: "file-key", fingerprint: []), old)
       ]
       core.core.recover(found)
       core.tick(after: 1)

@@ -25,6 +25,36 @@ import Testing
     else { return #expect(Bool(false), "a record is not read back") }
   }
 
+  /// What is written without escapes is read without the general decoder, and means the same.
+  @Test func plainRecords_areReadAlike() throws {
+    for (publishedAs, fileID) in [(nil, nil), ("a-2.mov", nil), (nil, "f1"), ("é", "")] as [(String?, String?)] {
+      let receipt = PublicationReceipt(
+        id: "r1", name: "a/ü.mov", sizeBytes: .max, merkleRoot: [0, 255], chainTip: [], publishedAt: -5,
+        publishedAs: publishedAs, fileID: fileID)
+      let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k", fingerprint: [3, 0xab])
+      let file = JournalRecord.WholeFile(record: record, receipt: receipt, inode: .max)
+      let bytes = encoded(file)
+      #expect(JournalRecord.WholeFile(written: bytes) == file)
+      for count in 0..<bytes.count { #expect(JournalRecord.WholeFile(written: Array(bytes[..<count])) == nil) }
+      #expect(JournalRecord.WholeFile(written: bytes + [0x20]) == nil)
+    }
+    let escaped = JournalRecord.WholeFile(record: record, receipt: receipt, inode: 1)
+    #expect(JournalRecord.WholeFile(written: encoded(escaped)) == nil)
+    let finished = JournalRecord.Finished(receiptID: "r1")
+    #expect(JournalRecord.Finished(written: encoded(finished)) == finished)
+  }
+
+  @Test func useOfAKey_isPackedAndUnpackedAlike() {
+    for text in [nil, "", "a", String(repeating: "é", count: 300)] as [String?] {
+      var receipt = receipt
+      (receipt.publishedAs, receipt.fileID, receipt.takenFrom) = (text, text, text)
+      let use = WholeFileUse(fingerprint: [3], receipt: receipt)
+      #expect(use.receipt == receipt && use.fingerprint == [3] && !use.isUnderWay)
+    }
+    let begun = WholeFileUse(fingerprint: [], receipt: nil)
+    #expect(begun.receipt == nil && begun.isUnderWay && begun.fingerprint.isEmpty)
+  }
+
   @Test(.promises("P33m")) func rangesOfZeros_areOneRecordEach_howeverLongTheyAre() {
     let record = JournalRecord.zeros(first: 3, last: 199_999).bytes
     #expect(record.count == 9)

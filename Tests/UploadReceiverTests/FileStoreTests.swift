@@ -787,6 +787,28 @@ import Testing
     #expect(try makeStore().recover().wholeFiles.isEmpty)
   }
 
+  /// A start reads no more journals than it takes receipts from.
+  @Test func receiptsBeyondTheLatest_areNotRead_andTheirJournalsGo() throws {
+    for number in 0..<4 {
+      let receipt = publication("f\(number)", id: "receipt-\(number)")
+      _ = try makeStore().publish(file, record, receipt)
+    }
+    do {
+      let store = try makeStore()
+      #expect(try store.recover(receiptsMax: 2).wholeFiles.map { $0.receipt.name } == ["f2", "f3"])
+      store.forgetReceipts(before: 0)
+    }
+    #expect(try makeStore().recover().wholeFiles.map { $0.receipt.name } == ["f2", "f3"])
+  }
+
+  /// The rename is said in a later journal than the intent, as at the border of two.
+  @Test func renameInALaterJournal_isOfItsIntent() throws {
+    let file = JournalRecord.WholeFile(record: record, receipt: publication().receipt, inode: 1)
+    do { try makeStore().receipts.recordSynced([.wholeFile(file)]) }
+    do { try makeStore().receipts.recordSynced([.wholeFilePublished(.init(receiptID: file.receipt.id))]) }
+    #expect(try makeStore().recover().wholeFiles.map(\.receipt) == [file.receipt])
+  }
+
   @Test(.promises("P44")) func takenName_isRefusedOrReplacedAsAsked() throws {
     let store = try makeStore()
     folder.write([1, 2, 3], to: "files/taken")

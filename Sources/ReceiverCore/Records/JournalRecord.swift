@@ -108,10 +108,10 @@ package enum JournalRecord: Sendable {
       self = .committing(facts)
     case 4: self = .published
     case 5:
-      guard let facts = try? WireJSON.decode(WholeFile.self, from: rest) else { return nil }
+      guard let facts = try? WholeFile(written: rest) ?? WireJSON.decode(WholeFile.self, from: rest) else { return nil }
       self = .wholeFile(facts)
     case 6:
-      guard let facts = try? WireJSON.decode(Finished.self, from: rest) else { return nil }
+      guard let facts = try? Finished(written: rest) ?? WireJSON.decode(Finished.self, from: rest) else { return nil }
       self = .wholeFilePublished(facts)
     case 7: self = .reliedUpon
     case 8: self = .reliesWhenSaid

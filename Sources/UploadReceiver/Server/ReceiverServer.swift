@@ -194,7 +194,7 @@ public final class ReceiverServer: Sendable {
     _ configuration: ReceiverConfiguration, _ store: FileStore, _ clock: ReceiverClock, _ logger: Logger
   ) throws(StoreFailure) -> (ReceiverCore, SpoolMemory) {
     var core = ReceiverCore(limits: configuration.limits, credentials: configuration.credentials.map(\.core))
-    let found = try store.recover()
+    let found = try store.recover(receiptsMax: configuration.limits.receiptsMax)
     core.recover(found)
     for name in found.strays {
       logger.warning(

@@ -6,7 +6,7 @@ import Synchronization
 extension FileStore {
   /// Finds everything again after an end of any kind, and sweeps away what was never finished. Called once, before the
   /// first request.
-  public func recover() throws(StoreFailure) -> RecoveredState {
+  public func recover(receiptsMax: Int = CoreLimits().receiptsMax) throws(StoreFailure) -> RecoveredState {
     var state = RecoveredState()
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
@@ -14,7 +14,7 @@ extension FileStore {
     (state.pause, state.lastRun) = (max(0, now - lastRun), lastRun)
     pause.store(Int(state.pause), ordering: .relaxed)
     for name in try DirectoryListing.names(in: sessions) { recoverSession(name, into: &state) }
-    try recoverWholeFiles(into: &state)
+    try recoverWholeFiles(into: &state, countMax: receiptsMax)
     recoverSpools(into: &state)
     state.strayReceipts = receipts.strays.withLock { $0 }
     return state
@@ -180,27 +180,19 @@ extension FileStore {
     return try tree.holds(committing.receipt, inode: committing.inode)
   }
 
-  private func recoverWholeFiles(into state: inout RecoveredState) throws(StoreFailure) {
-    var intents: [String: JournalRecord.WholeFile] = [:]
-    for record in try receipts.readEarlier() {
-      switch record {
-      case .wholeFile(let file): intents[file.receipt.id] = file
-      case .wholeFilePublished(let finished):
-        guard let file = intents.removeValue(forKey: finished.receiptID) else { break }
-        state.wholeFiles.append((file.record, file.receipt))
-      default: break
-      }
-    }
+  private func recoverWholeFiles(into state: inout RecoveredState, countMax: Int) throws(StoreFailure) {
+    let earlier = try receipts.readEarlier(countMax: countMax)
+    state.wholeFiles = earlier.published
     let unfinished = Set(try DirectoryListing.names(in: incoming))
-    for (id, file) in intents {
+    for file in earlier.begun {
       // The crash came between the rename and the journal, also where a power cut left both names; or the target has changed since.
       guard let tree = trees.withLock({ $0[CredentialID(file.record.credential)] }),
         try tree.holds(file.receipt, inode: file.inode)
       else { continue }
-      try receipts.record([.wholeFile(file), .wholeFilePublished(.init(receiptID: id))])
-      state.wholeFiles.append((file.record, file.receipt))
+      try receipts.record([.wholeFile(file), .wholeFilePublished(.init(receiptID: file.receipt.id))])
+      state.wholeFiles.append(RecoveredWholeFile(file.record, file.receipt))
     }
     for name in unfinished { unlinkat(incoming.raw, name, 0) }
-    state.wholeFiles.sort { $0.receipt.publishedAt < $1.receipt.publishedAt }
+    state.wholeFiles.sort { $0.publishedAt < $1.publishedAt }
   }
 }

@@ -1,5 +1,5 @@
-import ReceiverCore
 import Glibc
+import ReceiverCore
 import Synchronization
 
 /// The journals of whole files. A new one is begun when the last has grown; one whose newest receipt is too old to be
@@ -105,26 +105,74 @@ final class ReceiptJournal: Sendable {
     try journal.sync()
   }
 
-  /// All records of the journals before this one, oldest first; called once, at the start.
-  func readEarlier() throws(StoreFailure) -> [JournalRecord] {
-    var records: [JournalRecord] = []
+  /// What the journals before this one say.
+  struct Earlier {
+    /// At least so many of the latest as were asked for, as far as there are any, in the order of the journals.
+    var published: [RecoveredWholeFile] = []
+    /// Files that were about to be renamed.
+    var begun: [JournalRecord.WholeFile] = []
+  }
+
+  /// Reads the journals before this one, the latest first; called once, at the start. Those behind so many receipts are not read, and go
+  /// with the next ones that are too old: each start has settled what the one before it had begun.
+  func readEarlier(countMax: Int) throws(StoreFailure) -> Earlier {
+    var earlier = Earlier()
+    // Renamed ones whose beginning is in an earlier journal, and those that were recorded anew by a start.
+    var (renamed, settled): (Set<String>, Set<String>) = ([], [])
+    var credential: CredentialID?
+    // The latest journal first.
+    var published: [[RecoveredWholeFile]] = []
+    var count = 0
     let numbers = state.withLock { $0.segments.dropLast(isGoneOnWith ? 0 : 1).map(\.number) }
-    for number in numbers {
+    for number in numbers.reversed() {
+      guard count < countMax else {
+        setNewest(.min, of: number)
+        continue
+      }
       guard let file = try openEarlier("\(number).journal") else { continue }
       var newest: Milliseconds = .min
-      for payload in try Journal.recover(file) {
-        guard let record = JournalRecord(payload) else { continue }
-        if let publishedAt = record.publishedAt { newest = max(newest, publishedAt) }
-        records.append(record)
+      var ofThis: [RecoveredWholeFile] = []
+      var begun: [String: JournalRecord.WholeFile] = [:]
+      func publish(_ file: JournalRecord.WholeFile) {
+        guard settled.insert(file.receipt.id).inserted else { return }
+        if credential?.text != file.record.credential { credential = CredentialID(file.record.credential) }
+        ofThis.append(RecoveredWholeFile(file.record, file.receipt, credential: credential))
       }
-      let found = newest
-      state.withLock { state in
-        if let position = state.segments.firstIndex(where: { $0.number == number }) {
-          state.segments[position].newest = found
+      for payload in try Journal.recover(file) {
+        switch JournalRecord(payload) {
+        case .wholeFile(let file):
+          newest = max(newest, file.receipt.publishedAt)
+          begun[file.receipt.id] = file
+        case .wholeFilePublished(let finished):
+          if let file = begun.removeValue(forKey: finished.receiptID) {
+            publish(file)
+          } else {
+            renamed.insert(finished.receiptID)
+          }
+        default: break
         }
       }
+      for file in begun.values {
+        if renamed.contains(file.receipt.id) {
+          publish(file)
+        } else if !settled.contains(file.receipt.id) {
+          earlier.begun.append(file)
+        }
+      }
+      published.append(ofThis)
+      count += ofThis.count
+      setNewest(newest, of: number)
     }
-    return records
+    earlier.published = Array(published.reversed().joined())
+    return earlier
+  }
+
+  private func setNewest(_ newest: Milliseconds, of number: Int) {
+    state.withLock { state in
+      if let position = state.segments.firstIndex(where: { $0.number == number }) {
+        state.segments[position].newest = newest
+      }
+    }
   }
 
   /// What cannot be one is left alone: its receipts are not known, and no new one is written into it.
