@@ -21,6 +21,10 @@ extension UploadEngine {
   /// Returns once that is known, or is not to be known soon.
   public func waitWhileLoading() { loading.wait { $0 == .reading ? .again : .done(()) } }
 
+  /// The filesystem has them. Of a million files they are 50 MB, which are needed no longer once their rows have been read. Before
+  /// ``start()``.
+  public func letGoOfIdentities() { identities.withLock { $0.areToGo = true } }
+
   func set(_ new: Loading) {
     loading.withLock { loading, signal in
       guard loading != .over else { return }
@@ -89,6 +93,7 @@ extension UploadEngine {
       guard let answers else { return }
       formers.note(answers)
     }
+    identities.withLock { if $0.areToGo { $0.known = [:] } }
     set(.over)
   }
 
@@ -106,7 +111,7 @@ extension UploadEngine {
       let wentOn = state.early?.isForEarlierRunsOnly == true
       // Of what this run has recorded meanwhile it knows more.
       let catalog = wentOn ? known.entries.filter { state.schedule.files[$0.id] == nil } : known.entries
-      let unread = wentOn ? known.unread.sorted().filter { state.schedule.files[$0] == nil } : known.unread.sorted()
+      let unread = wentOn ? known.others.filter { state.schedule.files[$0] == nil } : known.others
       state.schedule.recover(
         RecoveredUploads(
           catalog: catalog, unread: unread, hasDeliveries: known.hasDeliveries, records: reading?.records ?? [],
@@ -119,7 +124,11 @@ extension UploadEngine {
   }
 
   /// Where memory is short, what earlier runs knew of a file is read when it is needed.
-  private var readsAllAtOnce: Bool { state.withLock { knownIdentities.count < $0.schedule.memory.fit.filesMax } }
+  private var readsAllAtOnce: Bool {
+    state.withLock { state in
+      identityCount < min(state.schedule.memory.fit.filesMax, state.schedule.memory.fit.deliveredMax)
+    }
+  }
 
   private func begin(_ state: inout State, at now: ClockReading) {
     if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }
@@ -263,8 +272,9 @@ private struct FormerPublications {
 private struct EarlierRuns {
   /// All of it, or what counts before a file is met.
   private(set) var entries: [CatalogEntry] = []
-  /// Files of which there are further entries.
-  private(set) var unread: LookupSet<FileID> = []
+  /// Files of which there are further entries, in order.
+  private(set) var others: [FileID] = []
+  private var unread: LookupSet<FileID> = []
   /// Of those some have receipts.
   private(set) var hasDeliveries = false
   private(set) var discarded: [DiscardedSession]
@@ -277,14 +287,12 @@ private struct EarlierRuns {
       entries = try catalog.loadAll()
       return
     }
-    try catalog.readPages { page in for entry in page { take(entry) } }
-  }
-
-  private mutating func take(_ entry: CatalogEntry) {
     // Which uploads have parts of files is known before any of them is ended.
-    if entry.pointer != nil || entry.failureCode == FileUpload.partsAtServerCode { return entries.append(entry) }
-    unread.insert(entry.id)
-    hasDeliveries = hasDeliveries || entry.receipt != nil
+    let known = try catalog.entriesWithPartsElsewhere()
+    entries = known.entries
+    hasDeliveries = known.hasDeliveries
+    others = known.others.sorted()
+    unread = LookupSet(others)
   }
 
   func unrecalled(of events: [StartupEventBuffer.Event]) -> [FileID] {

@@ -13,11 +13,11 @@ extension UploadEngine {
   public func isUnloaded(_ id: FileID) -> Bool { state.withLock { $0.schedule.isUnloaded(id) } }
 
   /// Returns once more files may be found: what is too much is unloaded as fast as the disk records it.
-  public func waitForRoom() { waitForRoom(atMostNanoseconds: .max / 2) }
+  public func waitForRoom() { waitForRoom(atMostNanoseconds: .max / 2) { $0.hasRoomForFiles(at: $1) } }
 
-  private func waitForRoom(atMostNanoseconds longest: Int64) {
+  private func waitForRoom(atMostNanoseconds longest: Int64, _ hasRoom: (UploadSchedule, ClockReading) -> Bool) {
     let end = monotonicNanoseconds() + longest
-    while !hasRoom, monotonicNanoseconds() < end { sleepBriefly() }
+    while !mayGoOn(hasRoom), monotonicNanoseconds() < end { sleepBriefly() }
   }
 
   private func sleepBriefly() {
@@ -30,10 +30,10 @@ extension UploadEngine {
 
   private static let roomNanoseconds: Int64 = 20_000_000
 
-  private var hasRoom: Bool {
+  private func mayGoOn(_ hasRoom: (UploadSchedule, ClockReading) -> Bool) -> Bool {
     let clocks = configuration.clock.now()
     return state.withLock { state in
-      state.isStopped || state.early != nil || state.schedule.hasRoomForFiles(at: state.time.shown(clocks))
+      state.isStopped || state.early != nil || hasRoom(state.schedule, state.time.shown(clocks))
     }
   }
 
@@ -45,7 +45,10 @@ extension UploadEngine {
     guard let availableBytes else { return }
     let bytes = availableBytes - min(availableBytes, Self.bytesBesideFiles)
     let filesMax = max(Self.filesLeast, Int(clamping: bytes / Self.bytesOfFile))
-    state.withLock { $0.schedule.memory.fit.filesMax = min(configuration.limits.filesInMemory, filesMax) }
+    state.withLock { state in
+      state.schedule.memory.fit.filesMax = min(configuration.limits.filesInMemory, filesMax)
+      state.schedule.memory.fit.deliveredMax = min(configuration.limits.deliveredInMemory, Self.deliveredMost)
+    }
   }
 
   /// What a file takes by docs/performance.md (`Benchmarks/run --only pending`), and twice as much again: as much was measured beside small files
@@ -54,6 +57,8 @@ extension UploadEngine {
   /// At the start 6 MB, and 20 MB while a large file is sent with the smallest budget; the kernel's own memory counts as well.
   private static let bytesBesideFiles: UInt64 = 34_000_000
   private static let filesLeast = 512
+  /// Some 30 MB: a million captures that were delivered long ago are no reason to take what the machine has.
+  private static let deliveredMost = 8192
 
   // MARK: - Before an event
 
@@ -225,7 +230,7 @@ extension UploadEngine {
   /// hold.
   public func load(at path: RelativePath) -> Bool {
     guard isBeyondMemory, let contents = parts.withLock({ $0.contents }) else { return false }
-    waitForRoom(atMostNanoseconds: Self.askedNanoseconds)
+    waitForRoom(atMostNanoseconds: Self.askedNanoseconds) { $0.hasRoomForAsked(at: $1) }
     guard case .met(let id) = contents.meet(at: path) else { return false }
     apply { $0.askedOf(id, at: $1) }
     return true

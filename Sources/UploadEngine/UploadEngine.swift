@@ -146,7 +146,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Whether another destination's catalog knows a capture as it lies; nil where there is no other one.
   let isKnownElsewhere = Mutex<(@Sendable (FileSnapshot) throws(StorageError) -> Bool)?>(nil)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
-  public let knownIdentities: [UInt64: FileID]
+  public var knownIdentities: [UInt64: FileID] { identities.withLock { $0.known } }
+  let identities: Mutex<(known: [UInt64: FileID], areToGo: Bool)>
+  let identityCount: Int
   /// What the catalog knows of the files that may be in the spool; for the filesystem.
   public let knownCaptures: KnownCaptures
 
@@ -166,7 +168,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     self.catalog = catalog
     self.resumeStore = resumeStore
     self.room = room
-    knownIdentities = try catalog.identities()
+    let known = try catalog.identities()
+    identityCount = known.count
+    identities = Mutex((known, areToGo: false))
     knownCaptures = try KnownCaptures(catalog)
     if let damage = catalog.takeDamage() { logger.warning("\(damage)") }
     sweep = SessionSweep(

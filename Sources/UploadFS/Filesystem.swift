@@ -140,7 +140,10 @@ public final class Filesystem: Sendable, FileContents {
     labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
-    self.configuration = configuration
+    var kept = configuration
+    // They are in the namespace, where they become fewer.
+    kept.knownIdentities = [:]
+    self.configuration = kept
     self.sink = sink
     openCaptures = OpenCaptures(
       countMax: configuration.openCapturesMax, reserve: configuration.descriptorsForDelivery)

@@ -8,5 +8,5 @@ struct MemoryState: Sendable {
   /// What is being done about files that are too many.
   var fit: MemoryFit
 
-  init(filesMax: Int) { fit = MemoryFit(filesMax: filesMax) }
+  init(filesMax: Int, deliveredMax: Int) { fit = MemoryFit(filesMax: filesMax, deliveredMax: deliveredMax) }
 }

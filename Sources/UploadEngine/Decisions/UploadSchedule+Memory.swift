@@ -5,6 +5,8 @@ import Lookup
 struct MemoryFit: Sendable {
   /// Files that are held in memory.
   var filesMax: Int
+  /// Of these, delivered ones, however much room there is: they only wait to be looked at, and come back when a program does.
+  var deliveredMax: Int
   /// Files whose entries are being made durable.
   var going: LookupSet<FileID> = []
   /// Files that are being looked at in the spool.
@@ -42,7 +44,10 @@ struct MemoryFit: Sendable {
   /// It was said that there are more files than memory holds.
   var isSaid = false
 
-  init(filesMax: Int) { self.filesMax = filesMax }
+  init(filesMax: Int, deliveredMax: Int) {
+    self.filesMax = filesMax
+    self.deliveredMax = deliveredMax
+  }
 
   /// An unloaded file that could not be met.
   struct Absence: Hashable, Sendable {
@@ -58,8 +63,8 @@ struct MemoryFit: Sendable {
   }
 
   /// The pause before the next look: longer, while too many files are there and none of them can go, and short where not all were looked at.
-  func pause(count: Int) -> Duration {
-    if count < filesMax { return Self.lookInterval }
+  func pause(hasSurplus: Bool) -> Duration {
+    if !hasSurplus { return Self.lookInterval }
     return lookedAtCount > 0 ? Self.goingOnInterval : Self.lookInterval * (1 << min(looksInVain, 6))
   }
 
@@ -91,8 +96,19 @@ extension UploadSchedule {
     return memory.fit.looksInVain > 0 && !isEarlierRunInDoubt(at: now)
   }
 
+  /// Likewise for a file of which a program asks: delivered ones alone keep none waiting, since they go ten seconds after the last question.
+  public func hasRoomForAsked(at now: ClockReading) -> Bool { !exceedsMemory || hasRoomForFiles(at: now) }
+
   /// Of those that are too many more have piled up than they may.
-  private var isOverfull: Bool { files.count - memory.fit.filesMax > memory.fit.filesMax / 8 }
+  private var isOverfull: Bool {
+    exceedsMemory || files.counts.complete - memory.fit.deliveredMax > memory.fit.deliveredMax / 8
+  }
+
+  private var exceedsMemory: Bool { files.count - memory.fit.filesMax > memory.fit.filesMax / 8 }
+
+  private var hasSurplus: Bool {
+    files.count >= memory.fit.filesMax || files.counts.complete > memory.fit.deliveredMax
+  }
 
   /// Something may still come of what an earlier run has sent.
   private func isEarlierRunInDoubt(at now: ClockReading) -> Bool {
@@ -102,11 +118,11 @@ extension UploadSchedule {
   /// Plans the next look, where there is something to be looked at.
   mutating func planMemoryCheck(at now: ClockReading) {
     guard
-      files.count >= memory.fit.filesMax || memory.unloaded.pendingCount > 0 || memory.fit.deliveredWantedBy != nil
+      hasSurplus || memory.unloaded.pendingCount > 0 || memory.fit.deliveredWantedBy != nil
         || !memory.fit.absent.isEmpty,
       memory.fit.lookAt == nil
     else { return }
-    planMemoryCheck(within: memory.fit.pause(count: files.count), at: now)
+    planMemoryCheck(within: memory.fit.pause(hasSurplus: hasSurplus), at: now)
   }
 
   private mutating func planMemoryCheck(within pause: Duration, at now: ClockReading) {
@@ -121,8 +137,8 @@ extension UploadSchedule {
     guard let time = memory.fit.lookAt, time <= now.monotonic else { return }
     memory.fit.lookAt = nil
     memory.fit.asked = memory.fit.asked.filter { $1 > now.monotonic }
-    if files.count < memory.fit.filesMax { memory.fit.looksInVain = 0 }
-    if files.count >= memory.fit.filesMax, memory.fit.going.isEmpty { unloadSurplus(at: now) }
+    if !hasSurplus { memory.fit.looksInVain = 0 }
+    if hasSurplus, memory.fit.going.isEmpty { unloadSurplus(at: now) }
     loadWhereRoom(at: now)
     seekAbsent(at: now)
     planMemoryCheck(at: now)
@@ -243,7 +259,7 @@ extension UploadSchedule {
     }
     memory.fit.looksInVain = gone.isEmpty ? memory.fit.looksInVain + 1 : 0
     leaveQueues(gone)
-    if !gone.isEmpty, !memory.fit.isSaid {
+    if !gone.isEmpty, files.count + gone.count >= memory.fit.filesMax, !memory.fit.isSaid {
       memory.fit.isSaid = true
       actions.append(.report(.beyondMemory(filesMax: memory.fit.filesMax)))
     }

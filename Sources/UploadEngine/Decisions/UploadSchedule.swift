@@ -55,6 +55,8 @@ public struct UploadLimits: Hashable, Sendable {
   public var historyMax = 1000
   /// Files that are held in memory; of those beyond, the catalog alone knows what they are.
   public var filesInMemory = Int.max
+  /// Of these, so many delivered ones.
+  public var deliveredInMemory = Int.max
   /// Times and counts for experts.
   public var timing = UploadTiming()
   /// The destination is asked what it takes.
@@ -167,7 +169,7 @@ public struct UploadSchedule: Sendable {
     policy = RetryPolicy(limits.timing)
     watchdog = TripleWatchdog(limits.timing)
     chunkBytesMax = limits.bufferBytes
-    memory = MemoryState(filesMax: limits.filesInMemory)
+    memory = MemoryState(filesMax: limits.filesInMemory, deliveredMax: limits.deliveredInMemory)
     destination = DestinationState(abilities, endpointCount: endpointCount)
     self.publishedName = publishedName ?? { $1.displayText }
     self.owner = owner

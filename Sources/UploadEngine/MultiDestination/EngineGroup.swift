@@ -116,8 +116,14 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
 
   /// What the catalogs of all engines know: a file has one identity, whichever of them remembers it.
   public var knownIdentities: [UInt64: FileID] {
-    members.reduce(into: [:]) { known, member in known.merge(member.engine.knownIdentities) { first, _ in first } }
+    // Not a copy of a million.
+    if members.count == 1 { return members[0].engine.knownIdentities }
+    return members.reduce(into: [:]) { known, member in known.merge(member.engine.knownIdentities) { first, _ in first }
+    }
   }
+
+  /// The filesystem has them. Several engines ask each other what their catalogs knew.
+  public func letGoOfIdentities() { if members.count == 1 { members[0].engine.letGoOfIdentities() } }
 
   /// What the catalogs of all engines know of captures: where they disagree, the doubt counts.
   public var knownCaptures: KnownCaptures {

@@ -94,18 +94,13 @@ public final class Catalog: Sendable {
   /// Every entry, in no order. Others may use the catalog meanwhile: it is read page by page.
   public func loadAll() throws(StorageError) -> [CatalogEntry] {
     var entries: [CatalogEntry] = []
-    try readPages { entries += $0 }
-    return entries
-  }
-
-  /// Likewise, some at a time.
-  func readPages(_ body: ([CatalogEntry]) -> Void) throws(StorageError) {
     var next: CatalogRows.PageStart? = .first
     while let start = next {
       let page = try page(from: start)
-      body(page.entries)
+      entries += page.entries
       next = page.next
     }
+    return entries
   }
 
   /// Likewise, without having all of them in memory.
@@ -122,6 +117,13 @@ public final class Catalog: Sendable {
     from start: CatalogRows.PageStart
   ) throws(StorageError) -> (entries: [CatalogEntry], next: CatalogRows.PageStart?) {
     try use { try $0.read { try CatalogRows.page(from: start, $0) } }
+  }
+
+  /// Entries of files of which a server has parts, and the identities of all others: of them it is read what they are once they are met.
+  func entriesWithPartsElsewhere() throws(StorageError) -> (
+    entries: [CatalogEntry], others: [FileID], hasDeliveries: Bool
+  ) {
+    try use { try $0.read { try CatalogRows.withPartsElsewhere($0) } }
   }
 
   /// Inode numbers and identities of the files that were in the spool: all that has to be known of them before the mount is

@@ -207,6 +207,15 @@ enum CatalogSchema {
           ) WITHOUT ROWID;
           """)
     }
+    // What a start asks, without going over the rows of all that was ever delivered.
+    migrator.registerMigration("14") { database in
+      try database.execute(
+        sql: """
+          CREATE INDEX file_identity ON file(id, inode) WHERE state NOT IN ('evicted', 'removed');
+          CREATE INDEX file_doubtful ON file(changed, id) WHERE doubt IS NOT NULL OR pointer IS NOT NULL;
+          CREATE INDEX file_failed ON file(failure_code) WHERE failure_code IS NOT NULL;
+          """)
+    }
     return migrator
   }
 
@@ -239,6 +248,13 @@ enum CatalogRows {
   private static let selectIdentities = """
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
+  private static let selectPresentIDs = "SELECT id FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id"
+  private static let selectHistoryIDs = "SELECT id FROM file WHERE state IN ('evicted', 'removed')"
+  private static let selectWithPointers = """
+    \(selectFiles) WHERE (doubt IS NOT NULL OR pointer IS NOT NULL) AND pointer IS NOT NULL
+    """
+  private static let selectWithParts = "\(selectFiles) WHERE failure_code = '\(FileUpload.partsAtServerCode)'"
+  private static let selectDeliveries = "SELECT EXISTS(SELECT 1 FROM file WHERE receipt_id IS NOT NULL)"
   private static let isOfWhatIsThere =
     "COALESCE(failure_code, '') NOT IN ('\(FileUpload.remainsCode)', '\(FileUpload.diskRemainsCode)', '\(FileUpload.remainsToResendCode)')"
   private static let selectKnownFiles = """
@@ -366,7 +382,8 @@ enum CatalogRows {
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
     for sql in [
-      selectPage, selectEntry, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown,
+      selectPage, selectEntry, selectIdentities, selectPresentIDs, selectHistoryIDs, selectWithPointers,
+      selectWithParts, selectDeliveries, selectKnownByID, selectDoubtful, selectAllKnown,
       upsertFile, clearDelivery,
       keepTime, selectSessions, selectDiskRound, updateDiskRound, selectInstance, updateInstance,
     ] + publicationStatements {
@@ -399,6 +416,30 @@ enum CatalogRows {
       if let entry = wholeEntry(columns) { entries.append(entry) }
     }
     return (entries, count < pageRowsMax ? nil : last)
+  }
+
+  /// Entries of files of which a server has parts, and the identities of all others.
+  static func withPartsElsewhere(
+    _ database: Database
+  ) throws -> (entries: [CatalogEntry], others: [FileID], hasDeliveries: Bool) {
+    var entries: [CatalogEntry] = []
+    var seen: LookupSet<FileID> = []
+    for sql in [selectWithPointers, selectWithParts] {
+      let rows = try Row.fetchCursor(database.cachedStatement(sql: sql))
+      while let row = try rows.next() {
+        guard let entry = wholeEntry(Columns(row)), seen.insert(entry.id).inserted else { continue }
+        entries.append(entry)
+      }
+    }
+    var others: [FileID] = []
+    for sql in [selectPresentIDs, selectHistoryIDs] {
+      let rows = try Row.fetchCursor(database.cachedStatement(sql: sql))
+      while let row = try rows.next() {
+        if let id = Columns(row).fileID(0), !seen.contains(id) { others.append(id) }
+      }
+    }
+    let hasDeliveries = try Bool.fetchOne(database.cachedStatement(sql: selectDeliveries)) ?? false
+    return (entries, others, hasDeliveries)
   }
 
   static func entry(_ file: FileID, _ database: Database) throws -> CatalogEntry? {
@@ -587,10 +628,14 @@ extension FileID {
 
   /// Nil for what is no identity.
   init?(blob: Data) {
-    var reader = ByteReader(Array(blob))
-    guard let high = reader.take(UInt64.self), let low = reader.take(UInt64.self), reader.remaining == 0 else {
-      return nil
+    // A start reads one for each file that was ever delivered: without copies.
+    guard blob.count == 16 else { return nil }
+    let (high, low) = blob.withUnsafeBytes { bytes in
+      (
+        bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
+        bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+      )
     }
-    self.init(high: high.byteSwapped, low: low.byteSwapped)
+    self.init(high: UInt64(bigEndian: high), low: UInt64(bigEndian: low))
   }
 }

@@ -234,9 +234,28 @@ final class EngineJournal: Sendable {
 
   /// Durable on return: the entries as they are now. Blocks.
   func recordNow(_ entries: () -> [CatalogEntry]) throws(StorageError) {
+    try record(entries) { (entries) throws(StorageError) in entries }
+  }
+
+  /// Likewise; what the catalog has is not written again. A start meets all that was ever delivered, and most of it has not changed.
+  private func recordUnlessKnown(_ entries: () -> [CatalogEntry]) throws(StorageError) {
+    try record(entries) { (entries) throws(StorageError) in
+      var unknown: [CatalogEntry] = []
+      for entry in entries {
+        if try catalog.entry(entry.id) != entry { unknown.append(entry) }
+      }
+      return unknown
+    }
+  }
+
+  private func record(
+    _ entries: () -> [CatalogEntry], only choose: ([CatalogEntry]) throws(StorageError) -> [CatalogEntry]
+  ) throws(StorageError) {
     let failure = catalogLock.withLock { _, _ -> StorageError? in
       do throws(StorageError) {
-        try catalog.write(entries(), removing: [])
+        let rows = try choose(entries())
+        guard !rows.isEmpty else { return nil }
+        try catalog.write(rows, removing: [])
         hasNewRows.store(true, ordering: .sequentiallyConsistent)
         return nil
       } catch {
@@ -295,7 +314,7 @@ final class EngineJournal: Sendable {
   private func recordUnloading(_ ids: [FileID], _ source: Source) -> [CatalogEntry] {
     var entries: [CatalogEntry] = []
     do throws(StorageError) {
-      try recordNow {
+      try recordUnlessKnown {
         entries = source.catalogEntries(ids)
         return entries
       }

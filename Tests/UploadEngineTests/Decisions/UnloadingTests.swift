@@ -218,6 +218,22 @@ import Testing
     #expect(looks >= 2, "the first two went over the last 8,192 files")
   }
 
+  @Test(.promises("S45j")) func deliveredOnesBeyondTheirBound_go_howeverMuchRoomThereIs() {
+    var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 4)
+    harness.schedule.memory.fit.deliveredMax = 2
+    for file in files.prefix(3) {
+      harness.write(file)
+      harness.succeed()
+      #expect(Self.takeUnloads(&harness).isEmpty)
+    }
+    #expect(!harness.schedule.hasRoomForFiles(at: harness.now) && harness.schedule.hasRoomForAsked(at: harness.now))
+    harness.write(files[3])
+    #expect(Self.unload(&harness) == files.prefix(3).map(\.id) && harness.schedule.hasRoomForFiles(at: harness.now))
+    #expect(!harness.schedule.isUnloaded(files[3].id), "what waits stays")
+    harness.advance(by: .seconds(10))
+    #expect(Self.takeUnloads(&harness).isEmpty)
+  }
+
   @Test(.promises("S45j", "S28c")) func deliveredOnesThatAreOnTheirWayBack_mayFreeSpace() {
     var (harness, files) = Self.harness(waiting: 0, named: 3)
     for file in files {

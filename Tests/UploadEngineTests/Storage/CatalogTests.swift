@@ -447,6 +447,23 @@ import Threads
     #expect(try catalog.identities() == expected)
   }
 
+  /// A start reads of the others what they are once they are met.
+  @Test func filesOfWhichAServerHasParts_areReadAtOnce_andOfTheOthersTheirIdentities() throws {
+    var parts = entry(2, .failed)
+    parts.failureCode = FileUpload.partsAtServerCode
+    var pointing = entry(3)
+    pointing.pointer = SessionPointer(
+      chunkBytes: 1, sessionID: "s", nonce: [1], address: "https://vault", credentialMark: "")
+    var doubtful = entry(4)
+    doubtful.doubt = .lostInWriteBack(errno: 5, 10..<20)
+    let catalog = try Catalog(path: path)
+    #expect(try catalog.entriesWithPartsElsewhere().hasDeliveries == false)
+    try catalog.upsert([delivered(1), parts, pointing, doubtful, entry(5, .removed), entry(6, .evicted)])
+    let known = try catalog.entriesWithPartsElsewhere()
+    #expect(sorted(known.entries) == [parts, pointing] && known.hasDeliveries)
+    #expect(known.others.sorted() == [1, 4, 5, 6].map { FileID(high: 7, low: $0) })
+  }
+
   @Test(.promises("S79c")) func whatIsDoubtfulIsKnownByItsName() throws {
     let catalog = try Catalog(path: path)
     #expect(catalog.isAnew)
