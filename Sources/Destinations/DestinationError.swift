@@ -10,6 +10,8 @@ public struct DestinationError: Error, Hashable, Sendable, CustomStringConvertib
     case invalidCredential
     /// An option is out of its range.
     case invalidOption
+    /// A variable of the environment is no text.
+    case invalidEnvironment
   }
 
   /// What is wrong, for programs.

@@ -33,8 +33,6 @@ public struct MountConfiguration: Hashable, Sendable {
   public let address: String
   /// What is to be known of where captures go.
   public let settings: DestinationSettings
-  /// Further addresses of the same receiver.
-  public let alternatives: [EndpointURL]
   /// Holds captures until they are delivered; as given, not empty.
   public let spool: String
   /// A file whose first line is the bearer token; nil when the destination asks for none.
@@ -102,17 +100,14 @@ public struct MountConfiguration: Hashable, Sendable {
   /// Each has buffers and connections of its own.
   static let destinationsMax = 4
 
-  /// Addresses of one receiver, the first included.
-  static let endpointsMax = 8
-
   /// Understands and checks every setting; the first that is wrong is the error.
   public init(_ sources: SettingSources) throws(ConfigurationError) {
     let read = SettingReader(sources)
     allowPlainHTTP = try read.boolean(.allowPlainHTTP) ?? false
     fileBytesMax = try read.bytes(.maxFileSize, atLeast: 1) ?? UploadConstants.fileBytesMax
-    settings = try read.destinationSettings(allowPlainHTTP: allowPlainHTTP)
+    let texts = DestinationTexts(read, allowPlainHTTP: allowPlainHTTP)
+    settings = try read.destinationSettings(texts)
     address = String((sources[.to]?.text ?? "").prefix { $0 != "?" })
-    alternatives = try read.alternatives(to: settings.endpoint, allowPlainHTTP: allowPlainHTTP)
     spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
     tokenFile = try read.path(.tokenFile)
     basicAuthFile = try read.path(.basicAuthFile)
@@ -122,8 +117,8 @@ public struct MountConfiguration: Hashable, Sendable {
     proxyAuthFile = try read.path(.proxyAuthFile)
     clientCertificateFile = try read.path(.clientCert)
     clientKeyFile = try read.path(.clientKey)
-    try read.checkCredentials(areOfReceiver: settings.isReceiver)
-    ifExists = try read.ifExists(at: settings)
+    try read.checkCredentials(of: settings)
+    ifExists = try read.ifExists(at: settings, texts)
     authorityFile = try read.path(.ca)
     further = try read.furtherDestinations()
     rules = try read.rules(
@@ -131,11 +126,7 @@ public struct MountConfiguration: Hashable, Sendable {
       tellingOwners: (settings.tellsOwners ? [.main] : [])
         + further.filter(\.configuration.settings.tellsOwners).map(\.name))
     temporaryNames = try read.temporaryNames()
-    switch settings {
-    case .tus(let tus): chunkBytes = try read.chunkBytes(of: tus)
-    case .s3: chunkBytes = try read.partBytes(fileBytesMax: fileBytesMax)
-    case .receiver, .form, .webDAV: chunkBytes = try read.chunkBytes()
-    }
+    chunkBytes = try read.chunkBytes(of: settings, fileBytesMax: fileBytesMax, texts)
     isChunkSizeFixed = sources[.chunkSize] != nil || settings.fixesChunkSize
     parallel =
       try read.integer(.parallel, in: 1...UploadConstants.maxParallelChunkUploads)
@@ -155,23 +146,11 @@ public struct MountConfiguration: Hashable, Sendable {
 }
 
 extension MountConfiguration {
-  /// Where captures go; of S3, the server.
+  /// The server that captures go to.
   public var destination: EndpointURL { settings.endpoint }
 
-  /// What is to be known of a destination that is S3; nil for others.
-  public var s3: S3Settings? {
-    if case .s3(let settings) = settings { settings } else { nil }
-  }
-
-  /// What is to be known of a destination that is a form; nil for others.
-  public var form: FormSettings? {
-    if case .form(let settings) = settings { settings } else { nil }
-  }
-
-  /// What is to be known of a destination that is tus; nil for others.
-  public var tus: TusSettings? {
-    if case .tus(let settings) = settings { settings } else { nil }
-  }
+  /// Further addresses of the same server.
+  public var alternatives: [EndpointURL] { settings.alternatives }
 }
 
 /// A destination besides that of `--to`.

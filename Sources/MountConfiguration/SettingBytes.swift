@@ -28,21 +28,12 @@ public enum SettingBytes {
   /// The environment's variables that settings are read from, as `bytes` has them.
   public static func check(environment bytes: (_ name: String) -> [UInt8]?) throws(ConfigurationError) {
     let names = Setting.allCases.map(\.environmentName) + [Setting.configurationFileVariable, "CREDENTIALS_DIRECTORY"]
-    try check(names, bytes)
+    try check(variables: names, bytes)
   }
 
-  /// The environment's variables that say where the keys for S3 lie in files. Those that nothing is read from may have any bytes.
-  /// - Parameter profile: The profile that a setting names.
+  /// Variables of the environment by their names.
   public static func check(
-    environmentOfAWSFiles bytes: (_ name: String) -> [UInt8]?, profile: String?
-  ) throws(ConfigurationError) {
-    let files = ["AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"]
-    let home = files.contains { bytes($0) == nil } ? ["HOME"] : []
-    try check(files + home + (profile == nil ? ["AWS_PROFILE"] : []), bytes)
-  }
-
-  private static func check(
-    _ names: [String], _ bytes: (_ name: String) -> [UInt8]?
+    variables names: [String], _ bytes: (_ name: String) -> [UInt8]?
   ) throws(ConfigurationError) {
     for name in names {
       if let value = bytes(name), !isText(value) { throw notText("the environment's \(name)") }

@@ -1,3 +1,4 @@
+import Destinations
 import FileModel
 
 /// How files are treated by their names.
@@ -41,7 +42,7 @@ extension SettingReader {
       if let policy = rule.ifExists, policy != .replace, !mayGoTo.contains(where: { tellingOwners.contains($0) }),
         let other = mayGoTo.first
       {
-        throw FileRuleProblem("if-exists=\(policy.rawValue), at \(other): \(Self.cannotTellOwners)")
+        throw FileRuleProblem("if-exists=\(policy.rawValue), at \(other): \(DestinationSettings.cannotTellOwners)")
       }
       rules.rules.append(rule)
     }

@@ -9,7 +9,7 @@ import UploadEngine
 struct DestinationParts: Sendable {
   let name: DestinationName
   let transport: CurlTransport
-  let s3Credentials: S3CredentialSource?
+  let renewal: CredentialRenewal?
   private let configuration: MountConfiguration
   private let destination: any Destination
   private let renewedCredential: RenewedCredential?
@@ -20,13 +20,11 @@ struct DestinationParts: Sendable {
     self.name = name
     self.configuration = configuration
     renewedCredential = try RenewedCredential(configuration, logger: logger)
-    let credential =
-      if let renewedCredential { renewedCredential.first } else { try MountSession.credential(configuration) }
     transport = try MountSession.transport(configuration)
-    s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
-    mask = try MountSession.mask(renewedCredential, s3Credentials, configuration)
+    renewal = try MountSession.credentialRenewal(configuration, logger: logger)
+    mask = try MountSession.mask(renewedCredential, renewal, configuration)
     destination = try MountSession.destination(
-      configuration, credential: credential, s3Credentials: s3Credentials,
+      configuration, credential: renewedCredential?.first, renewal: renewal,
       whenConditionsFail: { logger.warning("\($0)") })
   }
 

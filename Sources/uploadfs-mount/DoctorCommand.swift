@@ -97,16 +97,14 @@ struct DoctorCommand: ParsableCommand {
     var check = Finding.Check.credentials
     do throws(ToolFailure) {
       let renewedCredential = try RenewedCredential(configuration, logger: logger)
-      let credential =
-        if let renewedCredential { renewedCredential.first } else { try MountSession.credential(configuration) }
-      let s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
+      let renewal = try MountSession.credentialRenewal(configuration, logger: logger)
       check = .tls
       let connection = try MountSession.connection(configuration)
       let transport = try MountSession.transport(configuration)
       defer { transport.stop() }
       check = .credentials
       let destination = try MountSession.destination(
-        configuration, credential: credential, s3Credentials: s3Credentials)
+        configuration, credential: renewedCredential?.first, renewal: renewal)
       var options = DestinationExamination.Options()
       options.publishesTestFile = testFile
       check = .testFile
@@ -117,7 +115,7 @@ struct DoctorCommand: ParsableCommand {
       options.fileBytesMax = configuration.fileBytesMax
       options.environment = environment
       // Some servers repeat what they were sent.
-      let mask = try MountSession.mask(renewedCredential, s3Credentials, configuration)
+      let mask = try MountSession.mask(renewedCredential, renewal, configuration)
       let own = destination.transport(over: transport)
       DestinationExamination(
         destination: destination,

@@ -57,9 +57,9 @@ extension MountSession {
 
   /// What is taken out of the words of servers and proxies, some of which repeat what they were sent.
   static func mask(
-    _ renewed: RenewedCredential?, _ s3Credentials: S3CredentialSource?, _ configuration: MountConfiguration
+    _ renewed: RenewedCredential?, _ renewal: CredentialRenewal?, _ configuration: MountConfiguration
   ) throws(ToolFailure) -> CredentialMask {
-    let mask = renewed?.mask ?? s3Credentials?.mask ?? CredentialMask()
+    let mask = renewed?.mask ?? renewal?.source.mask ?? CredentialMask()
     let proxy = try connection(configuration).proxy
     if let user = proxy.user, let password = proxy.password { mask.learn(.basic(user: user, password: password)) }
     return mask
@@ -80,128 +80,39 @@ extension MountSession {
     return timing == RequestTiming() ? transport : TimedTransport(transport, timing)
   }
 
-  /// What proves to the server who uploads, and stays as it is; nil when it asks for nothing, and for S3.
-  static func credential(_ configuration: MountConfiguration) throws(ToolFailure) -> Credential? {
-    if let path = configuration.tokenFile { return try SecretFile.token(path) }
-    if let command = configuration.tokenCommand { return .bearer(try RenewedCredential.token(of: command)) }
-    return nil
-  }
-
-  /// S3's credentials; nil for other destinations.
-  static func credentialSource(
+  /// The credentials that the destination finds by itself; nil where there are none but those that settings name.
+  static func credentialRenewal(
     _ configuration: MountConfiguration, logger: Logger
-  ) throws(ToolFailure) -> S3CredentialSource? {
-    guard let s3 = configuration.s3 else { return nil }
-    return try S3CredentialSource(
-      profile: s3.profile, environment: ProcessInfo.processInfo.environment, logger: logger)
+  ) throws(ToolFailure) -> CredentialRenewal? {
+    do throws(DestinationError) {
+      let source = try configuration.settings.makeCredentialSource(MachineCredentials())
+      return source.map { CredentialRenewal(of: $0, logger: logger) }
+    } catch {
+      throw ToolFailure(error)
+    }
   }
 
   static func destination(
-    _ configuration: MountConfiguration, credential: Credential?, s3Credentials: S3CredentialSource?,
+    _ configuration: MountConfiguration, credential: Credential?, renewal: CredentialRenewal?,
     whenConditionsFail: @escaping @Sendable (String) -> Void = { _ in }
   ) throws(ToolFailure) -> any Destination {
-    do throws(DestinationError) {
-      switch configuration.settings {
-      case .s3(let s3):
-        guard let s3Credentials else { throw DestinationError(.invalidCredential, "There are no S3 credentials.") }
-        return try S3Destination(
-          address: s3.address, options: options(of: s3, configuration, renewsCredentials: s3Credentials.renews),
-          credentials: { s3Credentials.credentials }, secondsSince1970: { Int64(time(nil)) },
-          whenExpired: { s3Credentials.refused() }, whenConditionsFail: whenConditionsFail)
-      case .tus(let tus): return try uploads(tus, options(of: tus, configuration), credential: credential)
-      case .form(let form):
-        return try FormDestination(
-          address: form.address, credential: credential, options: options(of: form, configuration))
-      case .webDAV(let webDAV):
-        return try WebDAVDestination(
-          address: webDAV.address, credential: credential, options: webDAVOptions(configuration),
-          whenConditionsFail: whenConditionsFail)
-      case .receiver: return try receiver(configuration, credential: credential)
-      }
-    } catch {
-      throw ToolFailure(.destinationUnusable, error.message)
-    }
-  }
-
-  private static func options(
-    of s3: S3Settings, _ configuration: MountConfiguration, renewsCredentials: Bool
-  ) -> S3Options {
+    var context = DestinationContext(
+      parallelRequests: configuration.parallel, chunkBytes: configuration.chunkBytes,
+      fileBytesMax: configuration.fileBytesMax, secondsSince1970: { Int64(time(nil)) })
+    context.credential = credential
+    context.credentialSource = renewal?.source
+    context.hasTokenCommand = configuration.tokenCommand != nil
+    context.ifExists = configuration.ifExists
+    context.allowPlainHTTP = configuration.allowPlainHTTP
     let environment = ProcessInfo.processInfo.environment
-    var options = S3Options()
-    options.region =
-      s3.region ?? s3.address.regionOfHost ?? environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"]
-    options.style = s3.style
-    options.checksum = s3.checksum
-    options.ifExists = s3.ifExists
-    options.renewsCredentials = renewsCredentials
-    options.parallelChunks = configuration.parallel
-    options.wholeFileBytesMax = configuration.chunkBytes
-    options.fileBytesMax = configuration.fileBytesMax
-    return options
-  }
-
-  private static func options(of form: FormSettings, _ configuration: MountConfiguration) -> FormOptions {
-    var options = FormOptions()
-    options.successText = form.successText
-    options.fileField = form.fileField
-    options.fields = form.fields
-    options.unclear = form.unclear
-    options.digestField = form.digestField
-    options.omittedMembers.insert(form.omittedMembers)
-    options.fileBytesMax = form.fileBytesMax
-    options.parallelRequests = configuration.parallel
-    options.bufferBytes = configuration.chunkBytes
-    return options
-  }
-
-  private static func webDAVOptions(_ configuration: MountConfiguration) -> WebDAVOptions {
-    var options = WebDAVOptions()
-    options.ifExists = configuration.ifExists ?? options.ifExists
-    options.parallelRequests = configuration.parallel
-    options.bufferBytes = configuration.chunkBytes
-    return options
-  }
-
-  private static func options(of tus: TusSettings, _ configuration: MountConfiguration) -> TusOptions {
-    var options = TusOptions()
-    options.metadata = tus.metadata
-    options.staysAtOrigin = configuration.tokenCommand != nil
-    options.unclear = tus.unclear
-    options.parallelChunks = configuration.parallel
-    options.wholeFileBytesMax = configuration.chunkBytes
-    options.fileBytesMax = configuration.fileBytesMax
-    return options
-  }
-
-  /// What is spoken at an address of uploads.
-  private static func uploads(
-    _ tus: TusSettings, _ options: TusOptions, credential: Credential?
-  ) throws(DestinationError) -> any Destination {
-    let now: @Sendable () -> Int64 = { Int64(time(nil)) }
-    let destination = try TusDestination(
-      address: tus.address, credential: credential, options: options, secondsSince1970: now)
-    let draft = try ResumableDestination(
-      address: tus.address, credential: credential, options: options, secondsSince1970: now)
-    return switch tus.uploadProtocol {
-    case .tus: destination
-    case .ietf: draft
-    case .automatic: DiscoveringDestination(tus: destination, draft: draft)
+    context.variable = { environment[$0] }
+    context.whenExpired = { renewal?.refused() }
+    context.whenConditionsFail = whenConditionsFail
+    do throws(DestinationError) {
+      return try configuration.settings.makeDestination(in: context)
+    } catch {
+      throw ToolFailure(error)
     }
-  }
-
-  private static func receiver(
-    _ configuration: MountConfiguration, credential: Credential?
-  ) throws(DestinationError) -> ChunkProtocolDestination {
-    var options = ChunkProtocolOptions()
-    options.parallelChunks = configuration.parallel
-    options.chunkBytesMax = configuration.chunkBytes
-    options.wholeFileBytesMax = configuration.chunkBytes
-    options.fileBytesMax = configuration.fileBytesMax
-    options.allowPlainHTTP = configuration.allowPlainHTTP
-    options.ifExists = configuration.ifExists ?? options.ifExists
-    return try ChunkProtocolDestination(
-      baseURL: configuration.destination.text, alternatives: configuration.alternatives.map(\.text),
-      credential: credential, options: options)
   }
 
   static func engineConfiguration(_ configuration: MountConfiguration) -> EngineConfiguration {

@@ -1,5 +1,4 @@
 import CurlTransport
-import Destinations
 import Dispatch
 import FileModel
 import Glibc
@@ -109,7 +108,7 @@ final class MountSession: Sendable {
       && DedicatedThread.start("flush-closed") { [self] in filesystem.flushClosedFiles() }
       && DedicatedThread.start("flush-growing") { [self] in filesystem.flushGrowingFiles() }
       && DedicatedThread.start("watch-spool") { [self] in filesystem.watchSpool { spoolChanged($0) } }
-      && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
+      && destinations.allSatisfy { $0.renewal?.start() ?? true }
       && DedicatedThread.start("drain") { [self] in
         let status = drain.runWhenAsked()
         // A process uses the mount although it is out of the tree, so the loop goes on: the process ends without it.
@@ -145,7 +144,7 @@ final class MountSession: Sendable {
     state.close()
     for destination in destinations {
       destination.transport.stop()
-      destination.s3Credentials?.stop()
+      destination.renewal?.stop()
     }
     statusTree.stop()
     CommandOutput.endAll()

@@ -25,9 +25,8 @@ struct RenewedCredential: Sendable {
   /// Knows this one and those that follow.
   let mask = CredentialMask()
 
-  /// Fetches it for the first time. Nil where there is none, and for S3, which has keys of another kind.
+  /// Fetches it for the first time. Nil where no setting names one.
   init?(_ configuration: MountConfiguration, logger: Logger) throws(ToolFailure) {
-    guard configuration.s3 == nil else { return nil }
     if let command = configuration.tokenCommand {
       origin = .command(command)
     } else if let path = configuration.tokenFile {
@@ -75,7 +74,7 @@ struct RenewedCredential: Sendable {
   }
 
   /// The first line of what it prints.
-  static func token(of command: String) throws(ToolFailure) -> String {
+  private static func token(of command: String) throws(ToolFailure) -> String {
     let output = try CommandOutput.of(command, called: "token command")
     let line = output.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
     guard !line.isEmpty, line.allSatisfy({ (0x21...0x7e).contains($0) }) else {

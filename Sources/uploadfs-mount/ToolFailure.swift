@@ -1,4 +1,5 @@
 import ArgumentParser
+import Destinations
 import Glibc
 import LogText
 import MountConfiguration
@@ -41,6 +42,11 @@ func systemMessage(_ code: Int32) -> String {
 }
 
 extension ToolFailure {
+  /// The failure and exit code for a destination that cannot be set up.
+  init(_ error: DestinationError) {
+    self.init(error.code == .invalidEnvironment ? .configurationInvalid : .destinationUnusable, error.message)
+  }
+
   /// The failure and exit code for a mount that could not be made.
   init(_ error: MountError) {
     let status: ExitStatus =

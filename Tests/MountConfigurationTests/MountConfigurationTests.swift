@@ -42,6 +42,12 @@ private func refusal(
   }
 }
 
+extension MountConfiguration {
+  fileprivate var s3: S3Settings? { if case .s3(let settings) = settings { settings } else { nil } }
+  fileprivate var form: FormSettings? { if case .form(let settings) = settings { settings } else { nil } }
+  fileprivate var tus: TusSettings? { if case .tus(let settings) = settings { settings } else { nil } }
+}
+
 @Suite struct MountConfigurationTests {
   @Test func defaults_areThoseOfTheSpecification() throws {
     let configuration = try configuration(flags: least)
@@ -316,6 +322,45 @@ private func refusal(
     #expect(refusal(flags: least.merging([.alsoTo: bucket[.to] ?? ""]) { $1 }).contains("one address"))
   }
 
+  @Test func whatDestinationsLookAt_isASetting() {
+    for key in DestinationSettings.keys { #expect(Setting(rawValue: key.name) != nil, "\(key.name)") }
+  }
+
+  @Test func settingsOfEachKind_makeItsDestination() throws {
+    func destination(_ flags: [Setting: String]) throws -> any Destination {
+      let read = try configuration(flags: [.spool: "/s"].merging(flags) { $1 })
+      return try read.settings.makeDestination(
+        in: DestinationContext(
+          parallelRequests: read.parallel, chunkBytes: read.chunkBytes, fileBytesMax: read.fileBytesMax,
+          secondsSince1970: { 0 }))
+    }
+    let receiver = try destination([.to: "https://a.example.org", .alsoTo: "https://b.example.org"])
+    #expect(receiver is ChunkProtocolDestination && receiver.endpointCount == 2)
+    #expect(try destination([.to: "form+https://h/p"]) is FormDestination)
+    #expect(try destination([.to: "webdav+https://h/p"]) is WebDAVDestination)
+    #expect(try destination([.to: "tus+https://h/p"]) is TusDestination)
+    #expect(try destination([.to: "tus+https://h/p", .tusProtocol: "ietf"]) is ResumableDestination)
+    #expect(try destination([.to: "tus+https://h/p", .tusProtocol: "auto"]) is DiscoveringDestination)
+    // Its credentials are found before.
+    #expect(throws: DestinationError.self) { try destination([.to: "s3+https://h.example.org/captures"]) }
+  }
+
+  /// What is wrong is said in this order, whichever kind is at the address.
+  @Test func settingsOfOtherKinds_areLookedAtBehindTheKindsOwn() {
+    let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s", .tusUnclear: "hold"]
+    #expect(refusal(flags: bucket) == "--tus-unclear is for a destination of tus+https:// only")
+    #expect(
+      refusal(flags: bucket.merging([.s3Style: "x"]) { $1 })
+        == "--s3-style: “x” is not possible; use one of path, virtual-host")
+    let form: [Setting: String] = [.to: "form+http://h/p", .spool: "/s", .tusUnclear: "hold"]
+    #expect(refusal(flags: form).hasSuffix("allow plain HTTP explicitly. (--allow-plain-http)"))
+    #expect(
+      refusal(flags: form.merging([.alsoTo: "", .s3Region: ""]) { $1 })
+        == "--s3-region is for a destination of s3+https:// only")
+    #expect(
+      refusal(flags: form.merging([.alsoTo: ""]) { $1 }) == "--also-to is not for forms: a form has one address")
+  }
+
   @Test(.promises("DE138d", "DE138f")) func whatHappensWithNamesOfOthers_isForServersThatCanTell() throws {
     #expect(try configuration(flags: least).ifExists == nil)
     for policy in FileSettings.IfExists.allCases {
@@ -552,8 +597,11 @@ private func refusal(
   func whereTheKeysOfS3Lie_isUTF8(name: String, isReadBesideAll: Bool) {
     func refusal(profile: String?, _ others: [String: String]) -> String {
       do {
-        try SettingBytes.check(
-          environmentOfAWSFiles: { $0 == name ? [0x2f, 0xe9] : others[$0].map { Array($0.utf8) } }, profile: profile)
+        let bytes = { (variable: String) -> [UInt8]? in
+          variable == name ? [0x2f, 0xe9] : others[variable].map { Array($0.utf8) }
+        }
+        let variables = S3CredentialSource.variables(profile: profile) { bytes($0) != nil }
+        try SettingBytes.check(variables: variables, bytes)
         return ""
       } catch {
         return error.message
