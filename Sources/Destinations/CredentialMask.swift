@@ -27,12 +27,8 @@ public final class CredentialMask: Sendable {
     }
   }
 
-  /// Knows these as well: a server has no other one in its words.
-  public func learn(_ credentials: S3Credentials) {
-    learn([credentials.secretAccessKey] + [credentials.sessionToken].compactMap(\.self))
-  }
-
-  private func learn(_ secrets: [String]) {
+  /// Knows these texts as well.
+  func learn(_ secrets: [String]) {
     texts.withLock { texts in
       for form in secrets.flatMap(TextMask.forms).map({ Array($0.utf8) }) where form.count >= Self.bytesMin {
         // One that is used again is as new.

@@ -30,6 +30,11 @@ protocol DestinationKind: Hashable, Sendable {
   func makeCredentialSource(_ places: any CredentialPlaces) throws(DestinationError) -> (any CredentialSource)?
   /// What these settings describe.
   func makeDestination(in context: DestinationContext) throws(DestinationError) -> any Destination
+  /// Adds to requests what is said with each of them of the spool that they come from, and hears what answers say of the server.
+  /// `warn` is told what people should know of that.
+  func transport(
+    over requests: any HTTPTransport, spool: any SpoolPresence, warn: @escaping @Sendable (_ text: String) -> Void
+  ) -> any HTTPTransport
 }
 
 /// What holds of most kinds.
@@ -53,4 +58,8 @@ extension DestinationKind {
   }
 
   func makeCredentialSource(_ places: any CredentialPlaces) throws(DestinationError) -> (any CredentialSource)? { nil }
+
+  func transport(
+    over requests: any HTTPTransport, spool: any SpoolPresence, warn: @escaping @Sendable (_ text: String) -> Void
+  ) -> any HTTPTransport { requests }
 }

@@ -2,6 +2,10 @@
 protocol DestinationScheme: DestinationKind {
   /// The scheme of its addresses.
   static var scheme: String { get }
+  /// What other programs call it.
+  static var schemesElsewhere: [String] { get }
+  /// How its addresses are written, in one sentence.
+  static var spelling: String { get }
   /// Whether this looks like one of its addresses.
   static func isOne(_ address: String) -> Bool
   /// Settings that say nothing to other kinds, in the order in which they are looked at.

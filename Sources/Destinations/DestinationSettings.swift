@@ -87,4 +87,12 @@ extension DestinationSettings {
   public func makeDestination(in context: DestinationContext) throws(DestinationError) -> any Destination {
     try kind.makeDestination(in: context)
   }
+
+  /// Adds to requests what is said with each of them of the spool that they come from, and hears what answers say of the server.
+  /// `warn` is told what people should know of that.
+  public func transport(
+    over requests: any HTTPTransport, spool: any SpoolPresence, warn: @escaping @Sendable (_ text: String) -> Void
+  ) -> any HTTPTransport {
+    kind.transport(over: requests, spool: spool, warn: warn)
+  }
 }

@@ -23,15 +23,9 @@ public struct EndpointURL: Hashable, Sendable {
     }
     let scheme = address[..<mark.lowerBound].lowercased()
     guard scheme == "https" || scheme == "http" else {
-      // Other programs call them so.
       let meant =
-        switch scheme {
-        case "s3", "s3a", "s3n": "An S3 bucket is s3+https://ENDPOINT/BUCKET."
-        case "tus", "tuss": "A tus server is tus+https://HOST/PATH/."
-        case "webdav", "webdavs", "dav", "davs": "A folder of a WebDAV server is webdav+https://HOST/PATH."
-        case "form": "An upload form is form+https://HOST/PATH."
-        default: "It should begin with https://, not \(scheme)://."
-        }
+        DestinationSettings.schemes.first { $0.schemesElsewhere.contains(scheme) }?.spelling
+        ?? "It should begin with https://, not \(scheme)://."
       throw DestinationError(.invalidURL, "The address \(address) is none for uploads. \(meant)")
     }
     let rest = address[mark.upperBound...]

@@ -41,11 +41,9 @@ struct DestinationParts: Sendable {
     var logger = logger
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
     let own = destination.transport(over: transport)
-    var requests: any HTTPTransport = renewedCredential?.transport(over: own, to: destination) ?? own
-    if destination is ChunkProtocolDestination {
-      requests = InstanceTransport(requests, server: destination.displayURL) { [logger] in logger.warning("\($0)") }
-      requests = SpoolTransport(requests, identity: state.identity, server: destination.displayURL)
-    }
+    let requests = configuration.settings.transport(
+      over: renewedCredential?.transport(over: own, to: destination) ?? own, spool: state.identity
+    ) { [logger] in logger.warning("\($0)") }
     return try UploadEngine(
       configuration: settings, destination: destination, transport: MountSession.timed(requests, configuration),
       catalog: try state.catalog(of: name), resumeStore: try state.resumeStore(of: name), ledger: state.ledger,

@@ -45,7 +45,7 @@ struct RenewedCredential: Sendable {
   func transport(over transport: any HTTPTransport, to destination: any Destination) -> RenewingTransport {
     RenewingTransport(
       transport, credential: first, restSeconds: origin.restSeconds, seconds: { Self.seconds },
-      signer: (destination as? ChunkProtocolDestination)?.signer,
+      signer: .of(destination),
       renew: { [self] transport in
         // Commands and disks take their time, and the transport's thread has none.
         let hasThread = DedicatedThread.start("credentials") { renew(transport) }

@@ -1,5 +1,6 @@
 import Integrity
 import Synchronization
+public import UploadEngine
 
 /// The credential that the requests of a receiver's client are made with: their tokens are replaced in the transport where it is
 /// renewed. The tags of their chunks stay those of this one: a receiver knows the tokens that a user had. One that it never
@@ -18,6 +19,11 @@ public final class ChunkSigner: Sendable {
   private let state: Mutex<State>
 
   init(_ credential: Credential?) { state = Mutex(State(credential)) }
+
+  /// The one that a destination's requests are made with; nil where they follow from nothing but their `Authorization`.
+  public static func of(_ destination: any Destination) -> ChunkSigner? {
+    (destination as? ChunkProtocolDestination)?.signer
+  }
 
   var present: (authorization: String?, masterKey: [UInt8]) {
     state.withLock { ($0.authorization, $0.masterKey) }

@@ -61,4 +61,11 @@ extension ReceiverSettings: DestinationKind {
     return try ChunkProtocolDestination(
       baseURL: endpoint.text, alternatives: alternatives.map(\.text), credential: context.credential, options: options)
   }
+
+  func transport(
+    over requests: any HTTPTransport, spool: any SpoolPresence, warn: @escaping @Sendable (_ text: String) -> Void
+  ) -> any HTTPTransport {
+    let heard = InstanceTransport(requests, server: endpoint.text, say: warn)
+    return SpoolTransport(heard, identity: spool, server: endpoint.text)
+  }
 }

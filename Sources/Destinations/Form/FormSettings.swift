@@ -32,6 +32,8 @@ extension SettingKey {
 
 extension FormSettings: DestinationScheme {
   static let scheme = "form+https"
+  static let schemesElsewhere = ["form"]
+  static let spelling = "An upload form is form+https://HOST/PATH."
   static let ownSettings: [SettingKey] = [
     .field, .extra, .unclear, .success, .digestField, .omit, .maxUploadSize,
   ]

@@ -38,3 +38,10 @@ public struct S3Credentials: Hashable, Sendable, CustomStringConvertible, Custom
   /// Nothing to look into, for the same reason.
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
+
+extension CredentialMask {
+  /// Knows these as well: a server has no other one in its words.
+  func learn(_ credentials: S3Credentials) {
+    learn([credentials.secretAccessKey] + [credentials.sessionToken].compactMap(\.self))
+  }
+}

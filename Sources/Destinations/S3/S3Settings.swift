@@ -27,6 +27,8 @@ extension SettingKey {
 
 extension S3Settings: DestinationScheme {
   static let scheme = "s3+https"
+  static let schemesElsewhere = ["s3", "s3a", "s3n"]
+  static let spelling = "An S3 bucket is s3+https://ENDPOINT/BUCKET."
   static let ownSettings: [SettingKey] = [.region, .profile, .style, .checksum, .ownIfExists]
   static let foreignSettings: [SettingKey] = [.tokenFile, .tokenCommand, .basicAuthFile, .alsoTo]
   static let whyForeign = "is not for S3; see docs/destinations.md"

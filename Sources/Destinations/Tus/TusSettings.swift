@@ -23,6 +23,8 @@ extension SettingKey {
 
 extension TusSettings: DestinationScheme {
   static let scheme = "tus+https"
+  static let schemesElsewhere = ["tus", "tuss"]
+  static let spelling = "A tus server is tus+https://HOST/PATH/."
   static let ownSettings: [SettingKey] = [.uploadProtocol, .profile, .metadata, .unclear]
   static let foreignSettings: [SettingKey] = [.alsoTo]
   static let whyForeign = "is not for tus; see docs/destinations.md"

@@ -8,6 +8,8 @@ public struct WebDAVSettings: Hashable, Sendable {
 
 extension WebDAVSettings: DestinationScheme {
   static let scheme = "webdav+https"
+  static let schemesElsewhere = ["webdav", "webdavs", "dav", "davs"]
+  static let spelling = "A folder of a WebDAV server is webdav+https://HOST/PATH."
   static let ownSettings: [SettingKey] = []
   static let foreignSettings: [SettingKey] = [.alsoTo]
   static let whyForeign = "is not for WebDAV; see docs/destinations.md"
