@@ -35,7 +35,8 @@ struct PublicationTrial {
 }
 
 extension PublicationTrial {
-  /// A refusal may be of what the file holds, or of its name: S3 knows no kinds of files, and nothing is checked where nothing is.
+  /// A refusal may be of what the file holds, or of its name: stores of objects know no kinds of files, and nothing is checked where
+  /// nothing is.
   private var mayBeTheFiles: Bool {
     !exchange.destination.abilities.commitListsChunks && ![404, 405, 410].contains(exchange.lastStatus)
   }
