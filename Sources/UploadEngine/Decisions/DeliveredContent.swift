@@ -54,7 +54,7 @@ extension CatalogEntry {
 extension FileUpload {
   /// The content is what the entry says was delivered.
   mutating func becomeDelivered(as entry: CatalogEntry) {
-    enter(.complete)
+    complete()
     receipt = entry.receipt
     publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
     // Versions before did not record it.
@@ -171,10 +171,7 @@ extension UploadSchedule {
   /// Another content than the catalog says was delivered is to go out. Nothing of it does before the catalog has ceased to say so: should
   /// the former content be put back, it would count as delivered where this one is published.
   mutating func awaitSuperseding(_ id: FileID) {
-    files.update(id) { file in
-      file.enter(.ready)
-      file.isSmallAtWork = false
-    }
+    files.update(id) { $0.becomeReady() }
     actions.append(.record(id))
     actions.append(.showStatus(id))
   }
@@ -204,10 +201,7 @@ extension UploadSchedule {
 
   /// It waits for its turn to be read.
   mutating func beginComparing(_ id: FileID) {
-    files.update(id) { file in
-      file.enter(.ready)
-      file.isSmallAtWork = false
-    }
+    files.update(id) { $0.becomeReady() }
     spool.comparisons.add(id)
     actions.append(.showStatus(id))
   }
@@ -263,7 +257,7 @@ extension UploadSchedule {
       }
       file.becomeDelivered(as: entry)
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
-      file.enter(.finishing)
+      file.beginFinishing()
       files[id] = file
       if file.progress.isToResend, deliverAgain(id, at: now) { return }
       files[id]?.progress.isToResend = false

@@ -78,8 +78,7 @@ struct FileUpload: Sendable {
   @Boxed var receipt: Receipt?
   /// The number of the latest content change, over all files.
   var changeSequence: UInt64
-  /// Rounds of failures without progress: requests that were under way together fail together, and count once.
-  var attempts = 0
+  @BoxedUnlessDefault var failures = FailureStreak()
   @Boxed var lastFailure: FileStatus.Failure?
   /// What a write has failed with since the file was settled. Its writer may still make it good, and if not, the content is
   /// interrupted: whatever the file failed for before, it failed for that.
@@ -156,15 +155,12 @@ struct FileUpload: Sendable {
     var streamedBytes: UInt64 = 0
     var protocolName = ""
     var isPrewarmed = false
-    /// When the latest round of failures began.
-    var failedAt: MonotonicTime?
     /// Nothing more is sent of it before this time, or before it is complete.
     var earlyRest: MonotonicTime?
     /// Nothing more is sent of it before it is complete.
     var isLeftForTheEnd = false
     /// How often an upload that takes one chunk after another began anew because of rewritten bytes.
     var rowsBegunAnew = 0
-    var previousDelay: Duration?
     var setbacks = Setbacks()
     /// Chunks that may be under way together; 0 when nothing bounds them.
     var chunksAllowed = 0
@@ -268,8 +264,60 @@ struct FileUpload: Sendable {
     path = snapshot.names.first ?? .root
   }
 
-  /// Another phase begins; ``Phase/mayBecome(_:)`` says which may.
-  mutating func enter(_ next: Phase) { phase = next }
+  // MARK: - Transitions. `Phase.mayBecome` says which phase may follow which.
+
+  /// A writer has the file, or may change it.
+  mutating func beginWriting() { phase = .writing }
+
+  /// A rule says that nothing of the file is sent from here: ``Phase/ignored`` or ``Phase/routedElsewhere``; or, after another rename, that
+  /// its writer has it.
+  mutating func follow(_ rule: Phase) { phase = rule }
+
+  /// The file is settled, and has a temporary name.
+  mutating func hold() { phase = .held }
+
+  /// The file is settled, and not whole.
+  mutating func interrupt(by failure: FileStatus.Failure) {
+    phase = .interrupted
+    lastFailure = failure
+  }
+
+  /// The file is to be sent, or compared, when its turn comes.
+  mutating func becomeReady() {
+    phase = .ready
+    isSmallAtWork = false
+  }
+
+  mutating func wait(until time: MonotonicTime) { phase = .waiting(until: time) }
+
+  /// The destination has the content, and the catalog is to say so.
+  mutating func beginFinishing() { phase = .finishing }
+
+  /// The content is delivered, and the catalog knows it.
+  mutating func complete() {
+    phase = .complete
+    lastFailure = nil
+  }
+
+  mutating func fail(_ failure: FileStatus.Failure) {
+    phase = .failed
+    lastFailure = failure
+  }
+
+  mutating func cancel(_ failure: FileStatus.Failure) {
+    phase = .cancelled
+    lastFailure = failure
+  }
+
+  /// The file has left the spool. What was wrong with it, and what could be done, is about a file that is there.
+  mutating func leaveSpool(as removal: Removal) {
+    phase = .removed(removal)
+    lastFailure = nil
+    writeFailure = nil
+  }
+
+  /// A content that was about to change has stayed.
+  mutating func goBack(to known: Phase) { phase = known }
 
   /// The spool describes it anew.
   mutating func take(_ description: FileSnapshot) {

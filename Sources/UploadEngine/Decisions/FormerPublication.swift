@@ -93,7 +93,7 @@ extension UploadSchedule {
     guard entry.describes(file.snapshot) else { return findOther(&file, than: entry, isRevised: isNewer) }
     file.becomeDelivered(as: entry)
     // As a delivery it counts once it is recorded: in a copy of the spool the catalog alone may know it.
-    file.enter(.finishing)
+    file.beginFinishing()
     actions.append(.record(file.id))
   }
 

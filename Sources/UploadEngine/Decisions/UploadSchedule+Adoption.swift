@@ -46,15 +46,13 @@ extension UploadSchedule {
     } else if let entry, entry.isDelivered, snapshot.mayBeRemains, file.phase != .routedElsewhere {
       findUnproven(&file, of: entry)
     } else if let entry, file.phase != .routedElsewhere, entry.saysCancelled(of: snapshot) {
-      file.enter(.cancelled)
-      file.lastFailure = FileStatus.Failure(
-        code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
+      file.cancel(
+        FileStatus.Failure(code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now))
     } else if let entry, file.phase != .routedElsewhere, destination.abilities.atMostOnceScope != .nothing,
       entry.failureCode == FileUpload.unclearAfterCrash.code, entry.state == .failed, entry.describes(snapshot)
     {
-      file.enter(.failed)
-      file.lastFailure = FileStatus.Failure(
-        code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
+      file.fail(
+        FileStatus.Failure(code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now))
     } else if let former, file.phase != .routedElsewhere {
       findPublished(&file, former, besides: entry)
       isKnownDelivered = catalog.claims.unconfirmedEntry(of: file.id) != nil

@@ -30,14 +30,14 @@ extension UploadSchedule {
     if let entry = catalog.claims.unconfirmedEntry(of: id), entry.saysOfContent {
       catalog.claims.beginChange(of: id, KnownContent(phase: files[id]?.phase, entry: entry))
       catalog.claims.forgetUnconfirmed(id)
-      files[id]?.enter(.writing)
+      files[id]?.beginWriting()
       return true
     }
     guard var file = files[id] else { return false }
     let known = KnownContent(
       phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths, seal: file.progress.seal)
     switch file.phase {
-    case .complete, .finishing, .interrupted, .failed, .cancelled: file.enter(.writing)
+    case .complete, .finishing, .interrupted, .failed, .cancelled: file.beginWriting()
     case .writing, .held, .ignored, .routedElsewhere, .ready, .waiting, .removed:
       guard file.receipt != nil || file.mayBePublished || file.progress.seal != nil else { return false }
     }
@@ -59,7 +59,7 @@ extension UploadSchedule {
       catalog.claims.leaveUnconfirmed(entry, of: id)
       // A rename may have come in between, which says more.
       guard files.entry(id)?.file.phase == .writing else { return actions.append(.record(id)) }
-      files[id]?.enter(phase)
+      files[id]?.goBack(to: phase)
       if case .waiting(let until) = phase {
         // Its time may have come meanwhile, and went by.
         timers.insert(.file(id), at: until)
@@ -75,7 +75,7 @@ extension UploadSchedule {
     }
     catalog.claims.endChange(of: id)
     guard var file = files[id], file.receipt == nil else { return }
-    if file.phase == .writing, let phase = known.phase { file.enter(phase == .complete ? .finishing : phase) }
+    if file.phase == .writing, let phase = known.phase { file.goBack(to: phase == .complete ? .finishing : phase) }
     file.receipt = known.receipt
     file.publishedPaths = known.publishedPaths
     file.progress.seal = known.seal

@@ -80,7 +80,7 @@ extension UploadSchedule {
       return
     }
     retry.attempts += 1
-    let isNewRound = file.progress.failedAt.map { sentAt > $0 } ?? true
+    let isNewRound = file.failures.isAnotherRound(sentAt: sentAt)
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
     guard retry.attempts < policy.attemptsMax else {
       transfer.retries[index] = nil
@@ -97,9 +97,8 @@ extension UploadSchedule {
     // Once for a file: on a lossy line chunk after chunk may go twice.
     if file.progress.retriedChunks == 0 { actions.append(.report(.chunkSentAgain(id, file.path, shown))) }
     guard isNewRound else { return }
-    if file.progress.failedAt == nil {
-      files[id]?.progress.failedAt = now.monotonic
-      files[id]?.attempts += 1
+    if file.failures.latestAt == nil {
+      files[id]?.failures.roundFailed(at: now.monotonic)
     } else {
       pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
     }

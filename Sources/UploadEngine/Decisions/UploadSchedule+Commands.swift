@@ -34,12 +34,10 @@ extension UploadSchedule {
     }
     giveUp(&file, keepsParts: true, at: now)
     catalog.claims.forgetUnconfirmed(id)
-    file.enter(.cancelled)
     let message =
       "The upload was cancelled. The file is kept in the spool; `uploadfs-mount retry` delivers it after all."
-    file.lastFailure = FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now)
-    file.attempts = 0
-    file.progress.previousDelay = nil
+    file.cancel(FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now))
+    file.failures.ended()
     file.progress.userRequest = nil
     settleLostPlaces(of: &file)
     files[id] = file
@@ -61,7 +59,7 @@ extension UploadSchedule {
     case .failed where file.isUnrecorded:
       // The destination has it.
       files.update(id) { file in
-        file.enter(.finishing)
+        file.beginFinishing()
         file.lastFailure = nil
       }
       actions.append(.record(id))
@@ -84,7 +82,7 @@ extension UploadSchedule {
     forgetLimits(for: file, at: now)
     tryDestinationNow(at: now)
     if file.isOpen {
-      files[id]?.enter(.writing)
+      files[id]?.beginWriting()
       actions.append(.record(id))
       actions.append(.showStatus(id))
     } else {
@@ -117,7 +115,7 @@ extension UploadSchedule {
     file.publishedPaths = []
     file.completedAt = nil
     file.keptSince = nil
-    file.attempts = 0
+    file.failures.progressed()
     file.progress = FileUpload.Progress()
     if file.nextPath(limits) == nil {
       // A user has had it published under a temporary name.

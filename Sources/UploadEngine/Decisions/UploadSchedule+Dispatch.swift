@@ -27,9 +27,8 @@ extension UploadSchedule {
       leaveTransfer(&file)
     }
     let isResuming = file.transfer != nil
-    file.enter(.ready)
-    file.isSmallAtWork = false
-    if file.attempts == 0 { probeSooner(at: now) }
+    file.becomeReady()
+    if file.failures.rounds == 0 { probeSooner(at: now) }
     if mayHaveUnreadRecord(file) {
       files[id] = file
       return failForGood(id, recordUnreadable(of: file, at: now), at: now)
@@ -261,7 +260,7 @@ extension UploadSchedule {
       watch(request, of: id, byteCount, attempts: attempts, at: now)
     case .wholeFile, .bundle:
       guard sent.streams == nil else { return watchStream(request, of: sent.file, byteCount, at: now) }
-      let attempts = sent.order.wholeFiles.map { files.entry($0.file)?.file.attempts ?? 0 }.max() ?? 0
+      let attempts = sent.order.wholeFiles.map { files.entry($0.file)?.file.failures.rounds ?? 0 }.max() ?? 0
       // The transport sees a body that stalls, and an answer that does not come.
       let isOnce = sent.order.isAtMostOnce(destination.abilities.repeatsLeaveCopies)
       watch(

@@ -4,9 +4,7 @@ import FileModel
 extension UploadSchedule {
   /// Something moved: the next failure is the first of a new row.
   mutating func progressed(_ id: FileID) {
-    files[id]?.attempts = 0
-    files[id]?.progress.previousDelay = nil
-    files[id]?.progress.failedAt = nil
+    files[id]?.failures.progressed()
     files[id]?.needsNewConnection = false
     noteReadable(id)
   }
@@ -17,7 +15,7 @@ extension UploadSchedule {
     // What has come to its end meanwhile keeps the reason that it ended with.
     guard var file = files[id], file.isToBeDelivered else { return }
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
-    switch policy.verdict(on: failure.kind, attempts: file.attempts + 1) {
+    switch policy.verdict(on: failure.kind, attempts: file.failures.rounds + 1) {
     case .ignore:
       return
     case .pauseDestination:
@@ -31,7 +29,7 @@ extension UploadSchedule {
     case .waitForRoom:
       // Room for one chunk is none for twelve, most of which would go out for nothing each time.
       files[id]?.progress.chunksAllowed = 1
-      let pause = leastPause(isFirst: file.attempts == 0, retryAfter: failure.retryAfter)
+      let pause = leastPause(isFirst: file.failures.rounds == 0, retryAfter: failure.retryAfter)
       pauseFile(id, failure: shown, retryAfter: pause, at: now)
     case .retryStep, .pauseFile:
       if failure.kind == .transport(.bodyUnavailable) { noteUnreadable(id, at: now) }
@@ -77,7 +75,7 @@ extension UploadSchedule {
     let canEnd = failure.kind.isOfCommit && failure.retryAfter == nil
     let leavesCopies = destination.abilities.repeatsLeaveCopies == .everything && failure.kind.leavesOpenWhatBecameOfIt
     guard let file = files[id], file.phase == .ready, canEnd || leavesCopies,
-      policy.verdict(on: failure.kind, attempts: file.attempts + 1) == .retryStep
+      policy.verdict(on: failure.kind, attempts: file.failures.rounds + 1) == .retryStep
     else { return failed(id, outcome, at: now) }
     setBack(
       id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), canEnd: canEnd,
@@ -93,7 +91,7 @@ extension UploadSchedule {
       leaveTransfer(&file)
       watchdog.uploadEnded(id)
       checkpoint(&file)
-      file.enter(.failed)
+      file.fail(failure)
       actions.append(.record(id))
       actions.append(.showStatus(id))
       actions.append(.report(.failed(id, file.path, failure)))
@@ -141,20 +139,19 @@ extension UploadSchedule {
       return
     }
     checkpoint(&file)
-    file.attempts += 1
-    file.progress.failedAt = now.monotonic
-    let isFirst = file.progress.previousDelay == nil
+    file.failures.roundFailed(at: now.monotonic)
+    let isFirst = file.failures.drawnPause == nil
     let isAtOnce = isFirst && isTooEarly && retryAfter == nil
-    let previous = file.progress.previousDelay
+    let previous = file.failures.drawnPause
     // Pauses grow from those that were drawn: one that a server has asked for, or of another kind, is not where they go on.
     var drawn = previous ?? policy.baseDelay
     if wanted == nil { drawn = policy.delay(after: previous, retryAfter: nil, grows: true, using: &random) }
-    file.progress.previousDelay = drawn
+    file.failures.paused(for: drawn)
     let delay = isAtOnce ? .zero : wanted ?? policy.pause(drawn, retryAfter: retryAfter)
-    if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
+    if file.failures.rounds >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
     if file.phase == .ready {
       let until = now.monotonic + delay
-      file.enter(.waiting(until: until))
+      file.wait(until: until)
       if delay >= limits.timing.fileWatchdog { watchdog.forget(id) }
       timers.insert(.file(id), at: until)
     } else if file.isEarly || file.phase == .writing {
@@ -167,7 +164,7 @@ extension UploadSchedule {
     if file.session == nil { planSession(id, at: now) }
     yieldBuffers(of: file, at: now)
     // A file that is removed or renamed just as it is sent cannot be read for a moment: that is no trouble unless it lasts.
-    let isSaid = isFirst && failure.code != Self.unreadableCode || wasUnreadable && file.attempts == 2
+    let isSaid = isFirst && failure.code != Self.unreadableCode || wasUnreadable && file.failures.rounds == 2
     if isSaid, wanted == nil { actions.append(.report(.retrying(id, file.path, failure))) }
     actions.append(.showStatus(id))
   }
@@ -236,7 +233,7 @@ extension UploadSchedule {
       return pauseFile(id, failure: failure, for: delay, at: now)
     }
     files[id]?.lastFailure = failure
-    files[id]?.enter(.waiting(until: max(until, now.monotonic + delay)))
+    files[id]?.wait(until: max(until, now.monotonic + delay))
     timers.insert(.file(id), at: now.monotonic + delay)
     actions.append(.showStatus(id))
   }

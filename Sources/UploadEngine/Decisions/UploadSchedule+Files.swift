@@ -107,7 +107,7 @@ extension UploadSchedule {
     checkpoint(&file)
     file.mayLackParts = snapshot.isPartlyReleased
     let wasOfThisDestination = file.phase != .routedElsewhere
-    file.enter(phaseWhileOpen(snapshot))
+    file.follow(phaseWhileOpen(snapshot))
     if file.phase == .routedElsewhere, wasOfThisDestination { forgetEntry(of: file) }
     file.unreadable = nil
     file.changeSequence = files.makeChangeSequence()
@@ -121,9 +121,8 @@ extension UploadSchedule {
     file.keptSince = nil
     file.lastFailure = nil
     file.writeFailure = nil
-    file.attempts = 0
+    file.failures.contentChanged()
     file.progress.setbacks.contentChanged()
-    file.progress.failedAt = nil
     file.goesAlone = false
     file.progress.earlyRest = nil
     file.progress.isLeftForTheEnd = false
@@ -331,7 +330,7 @@ extension UploadSchedule {
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
     } else {
-      file.enter(phase)
+      file.beginWriting()
       files[id] = file
       noteOpenInCatalog(id)
       openFiles.opened(id)
@@ -351,7 +350,7 @@ extension UploadSchedule {
   private mutating func leaveAlone(_ file: inout FileUpload, as phase: FileUpload.Phase, at now: ClockReading) {
     giveUp(&file, keepsParts: true, at: now)
     let wasOfThisDestination = file.phase != .routedElsewhere
-    file.enter(phase)
+    file.follow(phase)
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
     switch phase {
     case .routedElsewhere: if wasOfThisDestination { forgetEntry(of: file) }
@@ -414,7 +413,7 @@ extension UploadSchedule {
     {
       interrupted(id, interruption, at: now)
     } else if file.nextPath(limits) == nil, file.receipt == nil, file.publishedPaths.isEmpty {
-      file.enter(.held)
+      file.hold()
       sendHeld(&file, at: now)
       files[id] = file
       actions.append(.record(id))
@@ -423,7 +422,7 @@ extension UploadSchedule {
       // The name that was still to be published is gone. Others show this content, or did so.
       leaveTransfer(&file)
       abortSession(&file, at: now)
-      file.enter(.finishing)
+      file.beginFinishing()
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))

@@ -17,7 +17,7 @@ extension UploadSchedule {
     files[id]?.lastFailure = shown
     actions.append(.showStatus(id))
     guard !destination.latestAnswer.hasMoved else { return }
-    let pause = leastPause(isFirst: file.attempts == 0, retryAfter: failure.retryAfter)
+    let pause = leastPause(isFirst: file.failures.rounds == 0, retryAfter: failure.retryAfter)
     files[id]?.progress.chunksAllowed = 1
     if failure.kind == .misdirected {
       setBack(id, by: shown, canEnd: false, mayLeaveCopies: true, retryAfter: pause, at: now)
@@ -33,7 +33,7 @@ extension UploadSchedule {
 
   /// A file that changes has no attempts any more, and would be tried before all others for ever: one probe is enough for it.
   private func wasTriedInVain(_ file: FileUpload) -> Bool {
-    file.attempts > 0 || destination.refusals.wasProbedInVain(file.id)
+    file.failures.rounds > 0 || destination.refusals.wasProbedInVain(file.id)
   }
 
   /// While untried files are asked for, a file that was tried in vain is passed over.

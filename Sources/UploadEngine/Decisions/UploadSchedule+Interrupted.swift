@@ -71,11 +71,10 @@ extension UploadSchedule {
     } else if !interruption.isOfSpool {
       file.diskPatience = nil
     }
-    file.enter(.interrupted)
     let failure =
       deliveryOfRemains(file).map { FileStatus.Failure(interruption, ofDelivered: $0, at: now) }
       ?? FileStatus.Failure(interruption, at: now)
-    file.lastFailure = failure
+    file.interrupt(by: failure)
     files[id] = file
     actions.append(.record(id))
     actions.append(.showStatus(id))
@@ -140,7 +139,7 @@ extension UploadSchedule {
     file.lastFailure = nil
     files[id] = file
     if file.isOpen {
-      files[id]?.enter(.writing)
+      files[id]?.beginWriting()
       actions.append(.record(id))
       actions.append(.showStatus(id))
     } else {
@@ -164,7 +163,7 @@ extension UploadSchedule {
     guard let file = files[id], let failure = file.lastFailure else { return }
     actions.append(.report(.discarded(id, file.path, failure)))
     handle(.removed(id), at: now)
-    if case .removed(.undelivered)? = files[id]?.phase { files[id]?.enter(.removed(.byRule)) }
+    if case .removed(.undelivered)? = files[id]?.phase { files[id]?.leaveSpool(as: .byRule) }
   }
 }
 

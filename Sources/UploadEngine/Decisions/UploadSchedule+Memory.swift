@@ -233,7 +233,8 @@ extension UploadSchedule {
   /// Nothing of its content was read, sent or tried.
   private func isUntouched(_ file: FileUpload) -> Bool {
     let id = file.id
-    guard file.receipt == nil, file.publishedPaths.isEmpty, file.attempts == 0, !file.isSmallAtWork, !file.goesAlone,
+    guard file.receipt == nil, file.publishedPaths.isEmpty, file.failures.rounds == 0, !file.isSmallAtWork,
+      !file.goesAlone,
       !file.needsNewConnection, file.session.map({ $0.state == .wanted }) ?? true,
       file.transfer.map(\.isUntouched) ?? true, !queues.isWorking(id),
       !openFiles.early.contains(id), destination.refusals.knowsNothing(of: id), !spool.orders.leaving.contains(id)

@@ -113,7 +113,7 @@ extension UploadSchedule {
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
     if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
-    file.attempts = 0
+    file.failures.published()
     file.unreadable = nil
     file.progress.setbacks = Setbacks()
     file.needsNewConnection = false
@@ -122,7 +122,7 @@ extension UploadSchedule {
       file.completedAt = now.wallMilliseconds
       file.keptSince = steadyClock.milliseconds(at: now)
     }
-    file.enter(.finishing)
+    file.beginFinishing()
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))
   }

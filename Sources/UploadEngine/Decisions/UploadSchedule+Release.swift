@@ -254,7 +254,6 @@ extension UploadSchedule {
   /// It is not what was delivered, or cannot be compared with that.
   func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, isCompared: Bool = true, at now: ClockReading) {
     file.mayLackParts = true
-    file.enter(.failed)
     let name = entry.receipt?.name ?? String(describing: entry.path)
     let reason =
       isCompared
@@ -262,9 +261,10 @@ extension UploadSchedule {
         + "a copy of the spool without extended attributes has of it, with zeros in their place, so that nothing of it is sent."
       : "The whole of the file was delivered as \(name), and stays there. In this copy of the spool without extended attributes it cannot "
         + "be told whether parts of it are missing, because an earlier version did not record how it was sent; nothing of it is sent."
-    file.lastFailure = FileStatus.Failure(
-      code: "released-part-lost",
-      message: reason + " Remove it; if it is another recording, copy it into the mount anew.", at: now)
+    file.fail(
+      FileStatus.Failure(
+        code: "released-part-lost",
+        message: reason + " Remove it; if it is another recording, copy it into the mount anew.", at: now))
   }
 
   /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.

@@ -20,10 +20,7 @@ extension UploadSchedule {
     guard file.phase != .routedElsewhere else { return forgetElsewhere(id) }
     doubtEarlierRun(file, of: file.snapshot.names, at: now)
     giveUp(&file, at: now)
-    file.enter(.removed(file.receipt == nil ? .undelivered : .delivered))
-    // What was wrong with it, and what could be done, is about a file that is there.
-    file.lastFailure = nil
-    file.writeFailure = nil
+    file.leaveSpool(as: file.receipt == nil ? .undelivered : .delivered)
     file.isOpen = false
     file.isLocal = false
     file.snapshot.names = []
@@ -86,9 +83,8 @@ extension UploadSchedule {
       guard file.receipt != nil else { return removed(id, at: now) }
       openFiles.closed(id)
       giveUp(&file, at: now)
-      file.enter(.complete)
+      file.complete()
       file.isOpen = false
-      file.lastFailure = nil
       actions.append(.removeResume(id))
     }
     file.isLocal = false

@@ -224,10 +224,7 @@ extension UploadSchedule {
       + revisionsToRecord.map { (id: $0, failure: recordFailure.ofRevision) }
     guard !held.isEmpty else { return }
     for (id, failure) in held {
-      files.update(id) { file in
-        file.enter(.failed)
-        file.lastFailure = failure
-      }
+      files.update(id) { $0.fail(failure) }
       actions.append(.showStatus(id))
     }
     actions.append(.showSummary)
@@ -235,10 +232,8 @@ extension UploadSchedule {
 
   private mutating func believe(_ receipt: Receipt, of id: FileID, at now: ClockReading) {
     guard var file = files[id], file.phase == .finishing || file.isUnrecorded, file.receipt == receipt else { return }
-    file.enter(.complete)
-    file.lastFailure = nil
-    file.attempts = 0
-    file.progress.previousDelay = nil
+    file.complete()
+    file.failures.ended()
     // What was compared with its receipt was delivered before.
     let wasCompared = file.progress.delivered != nil
     file.progress.delivered = nil

@@ -399,14 +399,14 @@ extension UploadSchedule {
   }
 
   private func describeFailure(of file: FileUpload, in status: inout FileStatus, at now: ClockReading) {
-    status.attempts = max(file.attempts, file.progress.setbacks.count)
+    status.attempts = max(file.failures.rounds, file.progress.setbacks.count)
     status.lastFailure = file.lastFailure
     switch file.phase {
     case .waiting(let until):
       status.nextAttemptMilliseconds = now.wallMilliseconds(at: max(until, destination.gate.closedUntil ?? until))
     case .ready where destination.gate.failure != nil:
       status.lastFailure = destination.gate.failure
-      status.attempts = max(file.attempts, destination.gate.attempts)
+      status.attempts = max(file.failures.rounds, destination.gate.attempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
     case .writing, .held, .ignored, .routedElsewhere, .interrupted, .ready, .finishing, .complete, .failed, .cancelled,
       .removed:

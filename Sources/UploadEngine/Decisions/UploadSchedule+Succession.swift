@@ -6,7 +6,7 @@ extension UploadSchedule {
   /// Until when a settled content waits for those that may follow it; nil where it goes out at once. Publications of a file take no
   /// more than one part in so many of the time, and none waits for longer than ``UploadConstants/successionPauseMax``.
   func pauseInSuccession(of file: FileUpload, at now: ClockReading) -> MonotonicTime? {
-    guard let latest = file.progress.latest, !isDraining, file.attempts == 0, file.receipt == nil,
+    guard let latest = file.progress.latest, !isDraining, file.failures.rounds == 0, file.receipt == nil,
       // What is in memory alone goes first, and so does what a call waits for.
       file.snapshot.diskErrno == nil, !waitsForDelivery(of: file)
     else { return nil }
@@ -17,7 +17,7 @@ extension UploadSchedule {
 
   /// A settled content waits for others. Should one follow, that one's turn comes at the same time.
   mutating func waitInSuccession(_ file: inout FileUpload, until: MonotonicTime) {
-    file.enter(.waiting(until: until))
+    file.wait(until: until)
     file.isSmallAtWork = false
     timers.insert(.file(file.id), at: until)
     actions.append(.showStatus(file.id))
@@ -46,12 +46,12 @@ extension FileUpload {
   /// in an earlier run.
   mutating func notePublication(_ publishing: Publishing, at now: ClockReading) {
     var took = progress.latest?.took ?? .zero
-    if publishing.epoch == snapshot.epoch, publishedPaths.isEmpty, attempts == 0, let beganAt = progress.beganAt {
+    if publishing.epoch == snapshot.epoch, publishedPaths.isEmpty, failures.rounds == 0, let beganAt = progress.beganAt {
       took = now.monotonic - beganAt
     }
     progress.latest = LatestPublication(endedAt: now.monotonic, took: took)
   }
 
   /// It waits for what may follow it, and not for a failure to pass.
-  var isInSuccession: Bool { isWaiting && attempts == 0 && lastFailure == nil }
+  var isInSuccession: Bool { isWaiting && failures.rounds == 0 && lastFailure == nil }
 }

@@ -1,0 +1,33 @@
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct FailureStreakTests {
+  private let start = MonotonicTime(nanoseconds: 0)
+
+  /// Requests that were in flight when a round failed belong to that round.
+  @Test func requestsInFlightTogether_areOneRound() {
+    var failures = FailureStreak()
+    #expect(failures.isAnotherRound(sentAt: start))
+    failures.roundFailed(at: start + .seconds(5))
+    #expect(!failures.isAnotherRound(sentAt: start + .seconds(5)))
+    #expect(failures.isAnotherRound(sentAt: start + .seconds(6)))
+    #expect(failures.rounds == 1)
+  }
+
+  /// Another content has its own rounds, and its pauses go on from those of the one before; progress and a delivery end them.
+  @Test func pausesGrowOverContents_untilSomethingMoves() {
+    var failures = FailureStreak()
+    failures.roundFailed(at: start)
+    failures.paused(for: .seconds(4))
+    failures.contentChanged()
+    #expect(failures.rounds == 0 && failures.latestAt == nil && failures.drawnPause == .seconds(4))
+    failures.roundFailed(at: start)
+    failures.published()
+    #expect(failures.rounds == 0 && failures.drawnPause == .seconds(4))
+    failures.ended()
+    #expect(failures.drawnPause == nil && failures.latestAt == start)
+    failures.progressed()
+    #expect(failures == FailureStreak())
+  }
+}
