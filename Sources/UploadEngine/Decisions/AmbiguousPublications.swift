@@ -1,10 +1,10 @@
 import FileModel
 import Lookup
 
-/// What may still come to be published under a name, although no request for it is in flight: one that has ended without an answer, and what
-/// an earlier run had sent.
+/// Publications that may still take effect under a name although no request for them is in flight: one that ended
+/// without an answer, and those that an earlier run had sent.
 struct AmbiguousPublications: Sendable {
-  /// One content of one file, until then.
+  /// One content of one file, until its time is over.
   private struct Candidate: Hashable, Sendable {
     var file: FileID
     var epoch: UInt64
@@ -12,30 +12,31 @@ struct AmbiguousPublications: Sendable {
   }
 
   private var candidates: LookupTable<RelativePath, [Candidate]> = [:]
-  /// By then nothing of what earlier runs have sent is in flight any more; nil before the first of their files was found.
+  /// From this time on nothing that earlier runs have sent is in flight; nil before the first of their files was found.
   private(set) var earlierRunUntil: MonotonicTime?
 
-  /// Something may come under the name.
+  /// A content may still be published under the name.
   func mayCome(under path: RelativePath) -> Bool { candidates[path] != nil }
 
-  /// Nothing but this content of the file may come under the name.
+  /// Nothing but this content of the file may still be published under the name.
   func mayComeAlone(under path: RelativePath, _ file: FileID, epoch: UInt64) -> Bool {
     candidates[path]?.allSatisfy { $0.file == file && $0.epoch == epoch } ?? true
   }
 
-  /// This content may come under the name until then, and counts once.
+  /// This content may be published under the name until then. It counts once.
   mutating func expect(_ file: FileID, epoch: UInt64, under path: RelativePath, until time: MonotonicTime) {
     var others = candidates[path] ?? []
     others.removeAll { $0.file == file && $0.epoch == epoch }
     candidates[path] = others + [Candidate(file: file, epoch: epoch, until: time)]
   }
 
-  /// What has not come by now will not come.
+  /// What was not published by now will not be.
   mutating func end(at now: MonotonicTime) {
     candidates = candidates.mapValues { $0.filter { $0.until > now } }.filter { !$1.isEmpty }
   }
 
-  /// A file of an earlier run was found: with the first one the time begins in which something may come of that run.
+  /// A file of an earlier run was found. With the first one the time begins in which a publication of that run may take
+  /// effect.
   mutating func noteEarlierRun(patience: Duration, at now: MonotonicTime) -> MonotonicTime {
     let until = earlierRunUntil ?? now + patience
     earlierRunUntil = until

@@ -1,4 +1,4 @@
-/// What the catalog says of files that nothing else says yet.
+/// What the catalog records of files that nothing else describes yet.
 struct CatalogKnowledge: Sendable {
   var recovery = Recovery()
   var claims = CatalogClaims()

@@ -9,13 +9,13 @@ public struct ChunkCompression: Hashable, Sendable {
   public var zstd = false
   /// What the line takes in a second, where the choice follows it; nil where only the length counts.
   public var lineBytesPerSecond: Double?
-  /// Its file is still being written: nothing waits for the chunk, and what it leaves of the line others have.
+  /// The chunk's file is still being written: nothing waits for the chunk, and others use what it leaves of the line.
   public var isEarly = false
 
   /// Not at all.
   public static let none = ChunkCompression()
 
-  /// Anything shortens it.
+  /// Some encoding may be used.
   public var isPossible: Bool { lz4 || zstd }
 
   /// Terms, nothing allowed by default.
@@ -25,8 +25,8 @@ public struct ChunkCompression: Hashable, Sendable {
     self.lineBytesPerSecond = lineBytesPerSecond
   }
 
-  /// What a setting makes of a receiver's offer. A line of which nothing is known gets LZ4 as if there were nothing else, and so
-  /// does one that is as fast as a busy processor may be, as long as LZ4 keeps up with it.
+  /// What a setting makes of a receiver's offer. A line of unknown speed gets LZ4 alone. So does one that is as fast as
+  /// a busy processor may be, as long as LZ4 keeps up with it.
   init(_ setting: FileSettings.Compress, offered: LookupSet<OfferedEncoding>, lineBytesPerSecond: Double?) {
     switch setting {
     case .off: self = .none

@@ -1,6 +1,6 @@
 import Lookup
 
-/// Names one read of a chunk into a buffer; the driver keeps the buffer under this number until it is told to release it.
+/// Names one read of a chunk into a buffer; the driver keeps the buffer under this number until the read is released.
 public struct ReadID: Hashable, Sendable {
   /// The number, never reused within a process.
   public let value: UInt64
@@ -9,7 +9,7 @@ public struct ReadID: Hashable, Sendable {
   public init(_ value: UInt64) { self.value = value }
 }
 
-/// Where each chunk of one content of one file stands. Pure bookkeeping: it decides nothing.
+/// The state of each chunk of one content of one file. Pure bookkeeping: it decides nothing.
 ///
 /// A class, because a file of 100 GB has 25,000 chunks and a value would be copied at each event. `@unchecked Sendable`
 /// is sound because it is only reachable through the one ``FileUpload`` that made it, inside the one ``UploadSchedule``,
@@ -27,16 +27,16 @@ final class ChunkTransfer: @unchecked Sendable {
     /// A worker reads and hashes it. Becomes `read`, or `done` when the server already holds the same bytes, or
     /// `pending` when the file changed meanwhile.
     case reading(ReadID)
-    /// It lies in a hole of the spool's file: its bytes are known to be zeros, and are in no buffer. Becomes `sendingHole`, or
-    /// `pending` where the server has zeros sent.
+    /// The chunk lies in a hole of the spool's file: its bytes are known to be zeros, and are in no buffer. Becomes
+    /// `sendingHole`, or `pending` where the server has zeros sent.
     case hole(ChunkDigest)
-    /// The server is being told that it is zeros. Becomes `done` at the acknowledgement, `hole` at a failure.
+    /// A request with this zero range is in flight. Becomes `done` at the acknowledgement, `hole` at a failure.
     case sendingHole(HTTPRequestID, ChunkDigest)
-    /// Its bytes wait in a buffer for a free request.
+    /// The chunk's bytes wait in a buffer for a free request.
     case read(ReadID, ChunkDigest)
-    /// On its way. Becomes `done` at the acknowledgement, `resting` or `pending` at a failure.
+    /// In flight. Becomes `done` at the acknowledgement, `resting` or `pending` at a failure.
     case sending(HTTPRequestID, ReadID, ChunkDigest)
-    /// A whole file on its way that is read while it is sent. Becomes `pending` at a failure.
+    /// A whole file in flight that is read while it is sent. Becomes `pending` at a failure.
     case streaming(HTTPRequestID)
     /// The server holds exactly these bytes. Becomes `pending` when the server denies it.
     case done(ChunkDigest)
@@ -58,7 +58,7 @@ final class ChunkTransfer: @unchecked Sendable {
     var previousDelay: Duration?
   }
 
-  /// Whether the file was looked through for holes.
+  /// Whether the file was searched for holes.
   enum HoleSearch: Hashable, Sendable {
     case wanted
     case underWay
@@ -85,18 +85,19 @@ final class ChunkTransfer: @unchecked Sendable {
   var holeSearch = HoleSearch.wanted
   /// Requests with holes that were refused.
   var holeFailures = 0
-  /// A commit found chunks missing that were still under way: the next one waits until all are acknowledged.
+  /// A commit found chunks missing that were still in flight: the next one waits until all are acknowledged.
   var commitsOnlyWhenDone = false
   /// No chunk below this is pending.
   private var cursor = 0
-  /// No chunk below this is pending that the server has nothing of. By it goes the order alone: one that is passed over is found by ``cursor``.
+  /// No chunk below this is pending that the server has nothing of. This only orders the chunks: one that is passed
+  /// over is found by ``cursor``.
   private var lackedCursor = 0
   private var proof: CommitProof?
   /// What compression has saved of each chunk when it was sent last; as long as the last one of which it saved anything.
   private var savings: [UInt32] = []
   /// Of the chunks that are done.
   private(set) var savedBytes: UInt64 = 0
-  /// What of it may be given up in the spool.
+  /// The parts of the file that may be given up in the spool.
   var releasable = ReleasableChunks()
 
   init(plan: ChunkPlan) {
@@ -112,13 +113,13 @@ final class ChunkTransfer: @unchecked Sendable {
 
   var isDone: Bool { doneCount == states.count }
 
-  /// Anything was read or sent of it.
+  /// Some of the content was read or sent.
   var hasBegun: Bool { doneCount + sendingCount + readingCount + readIndices.count > 0 }
 
-  /// Nothing was read, sent or found out of it.
+  /// Nothing of the content was read, sent or searched.
   var isUntouched: Bool { !hasBegun && holeSearch == .wanted }
 
-  /// The file that is being written has another size. Chunks beyond the end are to be unsealed by then.
+  /// The size of the file that is being written has changed. Chunks beyond the end are to be unsealed by then.
   func resize(to sizeBytes: UInt64) {
     plan = ChunkPlan(sizeBytes: sizeBytes, chunkBytes: plan.chunkBytes)
     let count = plan.count
@@ -151,10 +152,10 @@ final class ChunkTransfer: @unchecked Sendable {
     return nil
   }
 
-  /// The server has said anew what it has.
+  /// The server has reported anew what it holds.
   func heldHasChanged() { lackedCursor = min(lackedCursor, cursor) }
 
-  /// The next chunk to read of those that go one after another; nil while one of them is on its way, or rests.
+  /// The next chunk to read of those that are sent in sequence; nil while one of them is in flight, or rests.
   func nextPending(in sequence: Range<Int>) -> Int? {
     if sequence.upperBound >= states.count, sequence.lowerBound == 0 {
       let isBusy = readingCount + sendingCount + readIndices.count + restingIndices.count > 0
@@ -181,7 +182,7 @@ final class ChunkTransfer: @unchecked Sendable {
     }
   }
 
-  /// A chunk that is done was sent in so many bytes fewer than it has.
+  /// The request for a chunk that is done had this many bytes fewer than the chunk.
   func saved(_ bytes: Int, at index: Int) {
     guard states.indices.contains(index), case .done = states[index], bytes > 0 || index < savings.count else { return }
     if index >= savings.count { savings += repeatElement(0, count: index + 1 - savings.count) }
@@ -190,7 +191,7 @@ final class ChunkTransfer: @unchecked Sendable {
     savedBytes += UInt64(savings[index])
   }
 
-  /// Nothing is left to read or to hand to the network: every chunk is acknowledged or on its way.
+  /// Nothing is left to read or to hand to the network: every chunk is acknowledged or in flight.
   var isOnItsWay: Bool { doneCount + sendingCount == states.count }
 
   /// The proof over all chunks; nil while a digest is unknown. A digest stays what it is, because a transfer is of one
@@ -209,12 +210,12 @@ final class ChunkTransfer: @unchecked Sendable {
   func deny(_ index: Int) -> Bool {
     guard states.indices.contains(index), case .done = states[index] else { return false }
     set(.pending, at: index)
-    // Where it is a hole, the server is told so once more.
+    // Where the chunk is a hole, the server is told once more.
     if holeSearch == .done { holeSearch = .wanted }
     return true
   }
 
-  /// Everything that rests may be read now.
+  /// Every resting chunk may be read now.
   func endRests() {
     for index in restingIndices.sorted() { set(.pending, at: index) }
   }
@@ -249,18 +250,18 @@ final class ChunkTransfer: @unchecked Sendable {
 
 /// Holes.
 extension ChunkTransfer {
-  /// The request tells the server of this chunk.
+  /// The request names this chunk as zeros.
   func isSendingHole(_ request: HTTPRequestID, at index: Int) -> Bool {
     guard states.indices.contains(index), case .sendingHole(request, _) = states[index] else { return false }
     return true
   }
 
-  /// They are read as all others are.
+  /// Holes are read as all other chunks are.
   func readHoles() {
     for index in holes.sorted() { set(.pending, at: Int(index)) }
   }
 
-  /// The first holes that no other request is about, and the digest of each chunk.
+  /// The first holes that no other request names, and the digest of each chunk.
   func nextHoles(
     rangesMax: Int, chunksMax: Int, besides busy: LookupSet<Int>
   ) -> (ranges: [Range<Int>], digest: ChunkDigest?) {

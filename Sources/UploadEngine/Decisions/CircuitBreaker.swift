@@ -24,7 +24,7 @@ struct CircuitBreaker: Hashable, Sendable {
     if case .closed = state { true } else { false }
   }
 
-  /// True when a request may go there, as usual or to see whether it is back.
+  /// True when a request may go there, as usual or as a trial.
   func lets(at now: MonotonicTime) -> Bool {
     switch state {
     case .closed, .halfOpen: true
@@ -36,7 +36,7 @@ struct CircuitBreaker: Hashable, Sendable {
     switch state {
     case .closed: state = .closed(failures: 0)
     case .open:
-      // An answer is an answer, also to a request that was sent before it opened.
+      // Any answer proves the endpoint, also one to a request that was sent before the breaker opened.
       state = .halfOpen(successes: 1)
     case .halfOpen(let successes):
       let count = successes + 1
@@ -51,7 +51,8 @@ struct CircuitBreaker: Hashable, Sendable {
       state = count >= UploadConstants.breakerFailures ? open(from: now) : .closed(failures: count)
     case .halfOpen: state = open(from: now)
     case .open(let until):
-      // What was sent before it opened fails now and says nothing new; a trial that fails opens it again.
+      // A request that was sent before the breaker opened and fails now proves nothing new. A failing trial opens it
+      // again.
       if until <= now { state = open(from: now) }
     }
   }

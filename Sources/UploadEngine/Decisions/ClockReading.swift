@@ -28,7 +28,7 @@ public struct ClockReading: Hashable, Sendable {
   public var monotonic: MonotonicTime
   /// Milliseconds since 1970, for people.
   public var wallMilliseconds: Int64
-  /// How long the machine has slept since its start: the monotonic clock stands meanwhile.
+  /// How long the machine has slept since its start: the monotonic clock stops meanwhile.
   public var asleep: Duration
 
   /// One instant, read from the clocks together.

@@ -1,11 +1,11 @@
-/// A way to make a chunk shorter, from the cheapest to the dearest.
+/// A method of compressing a chunk, from the cheapest to the dearest.
 enum CompressionMethod: Int, Hashable, Sendable, CaseIterable {
   case identity
   case lz4
   case zstdQuick
   case zstdThorough
 
-  /// Those that take time.
+  /// The methods that take time.
   static let costly: [CompressionMethod] = [.lz4, .zstdQuick, .zstdThorough]
 
   /// Zstandard's level. Stronger ones make filtered samples shorter by hardly a fiftieth, for five times the time.
@@ -34,7 +34,7 @@ extension CompressionMethod {
 struct CompressionShares: Hashable, Sendable {
   private var shares = [Double](repeating: 1, count: CompressionMethod.allCases.count)
 
-  /// Nothing gains anything.
+  /// No method gains anything.
   static let nothing = CompressionShares()
 
   subscript(method: CompressionMethod) -> Double {
@@ -42,23 +42,23 @@ struct CompressionShares: Hashable, Sendable {
     set { shares[method.rawValue] = method == .identity ? 1 : newValue }
   }
 
-  /// It leaves so little that it is worth using.
+  /// The method leaves so little that it is worth using.
   func isWorthwhile(_ method: CompressionMethod) -> Bool {
     method == .identity || self[method] < 1 - UploadConstants.compressionBenefitThreshold
   }
 }
 
-/// The seconds of a core that each method takes for a plain byte, and a look at samples takes, as measured here and now: on a machine that
-/// has much else to do they are more.
+/// The seconds of a core that each method takes for a plain byte, and that a probe of samples takes. Measured here and
+/// now: a busy machine takes longer.
 struct CompressionCosts: Hashable, Sendable {
   private static let probeAssumed = 0.002
   /// A single measurement counts for this part.
   private static let weight = 0.25
-  /// A look that is left out brings what it is thought to take nearer to what is assumed, by this part.
+  /// A skipped probe moves its expected time towards the assumed one by this part.
   private static let forgetting = 1.0 / 32
 
   private var secondsPerByte = CompressionMethod.allCases.map(\.secondsPerByteAssumed)
-  /// The seconds of a look.
+  /// The seconds of a probe.
   private(set) var probe = Self.probeAssumed
 
   subscript(method: CompressionMethod) -> Double { secondsPerByte[method.rawValue] }
@@ -74,15 +74,15 @@ struct CompressionCosts: Hashable, Sendable {
     probe += Self.weight * (seconds - probe)
   }
 
-  /// It would have taken too long. Once it has been so for some time, a look is taken all the same: the machine may have had much else to
-  /// do when it was measured.
+  /// A probe would have taken too long. After some skipped ones a probe is taken all the same: the machine may have
+  /// been busy when it was measured.
   mutating func skippedProbe() { probe += Self.forgetting * (Self.probeAssumed - probe) }
 }
 
 extension ChunkCompression {
-  /// What gets the bytes there first: a chunk takes the time of the line for what is left of it, or that of the processor, whichever is
-  /// longer. Of what is as fast the cheapest. While a file is written there is time for what leaves least, where that comes no later than
-  /// plain bytes.
+  /// What delivers the bytes first. A chunk takes the line's time for what is left of it, or the processor's, whichever
+  /// is longer. Of equally fast methods the cheapest wins. While a file is written there is time for what leaves least,
+  /// where that comes no later than plain bytes.
   func method(leaving shares: CompressionShares, at costs: CompressionCosts) -> CompressionMethod {
     let possible = CompressionMethod.allCases.filter { allows($0) && shares.isWorthwhile($0) }
     guard let lineBytesPerSecond, lineBytesPerSecond > 0 else { return possible.last ?? .identity }
@@ -97,14 +97,14 @@ extension ChunkCompression {
     return possible.first { seconds($0) <= least * (1 + UploadConstants.compressionTimeTolerance) } ?? .identity
   }
 
-  /// The same where nothing but samples for LZ4 was looked at, and this part is left of them.
+  /// The same where samples were probed for LZ4 alone, and this part is left of them.
   func usesLZ4(leaving share: Double, at costs: CompressionCosts) -> Bool {
     var shares = CompressionShares.nothing
     shares[.lz4] = share
     return method(leaving: shares, at: costs) == .lz4
   }
 
-  /// A look at samples costs next to nothing against the time that the line takes for the bytes of which it decides.
+  /// A probe of samples costs next to nothing against the time that the line takes for the bytes that it decides on.
   func isWorthAProbe(at bytes: UInt64, costs: CompressionCosts) -> Bool {
     guard zstd else { return false }
     guard let lineBytesPerSecond, lineBytesPerSecond > 0 else { return true }

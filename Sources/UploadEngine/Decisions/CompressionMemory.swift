@@ -1,21 +1,22 @@
 import FileModel
 import Integrity
 
-/// What the latest looks at the samples of a few files have said, and when to look again: after twice as many bytes each time that a look
-/// says the same, every ``UploadConstants/compressionSampleStride`` at the latest, and at once where less is gained than it was.
+/// What the latest probes of the samples of a few files have found, and when the next probe is due. A probe that finds
+/// the same doubles the bytes until the next one, up to ``UploadConstants/compressionSampleStride``. Where less is
+/// gained than before, the next probe is due at once.
 struct CompressionMemory: Sendable {
   /// What is known of a file.
   struct Known: Hashable, Sendable {
     /// The filter after which Zstandard leaves least.
     var filter: RecordFilter
-    /// What the samples came to.
+    /// The shares that the samples gave.
     var shares: CompressionShares
   }
 
   private struct Entry: Sendable {
     var file: FileID
     var known: Known
-    /// What the first chunk that was compressed came to.
+    /// The share that the first compressed chunk gave.
     var share: Double?
     var interval: Int
     var bytesLeft: Int
@@ -26,12 +27,12 @@ struct CompressionMemory: Sendable {
 
   private var entries: [Entry] = []
 
-  /// What is known, and whether it is time to look again.
+  /// What is known, and whether a probe is due.
   func known(of file: FileID) -> (latest: Known, isDue: Bool)? {
     entries.first { $0.file == file }.map { ($0.known, $0.bytesLeft <= 0) }
   }
 
-  /// A look has said this of a chunk.
+  /// A probe of a chunk has found this.
   mutating func looked(at file: FileID, _ byteCount: Int, _ known: Known) {
     let before = entries.firstIndex { $0.file == file }.map { entries.remove(at: $0) }
     let isTheSame = before.map { $0.known.filter == known.filter } ?? false
@@ -41,7 +42,7 @@ struct CompressionMemory: Sendable {
     if entries.count > Self.filesMax { entries.removeLast() }
   }
 
-  /// A chunk was compressed as it is known to be best, and this part of it is left; nil where it was not tried.
+  /// A chunk was compressed by the method known to be best, and this part of it is left; nil where it was not tried.
   mutating func passed(_ file: FileID, _ byteCount: Int, share: Double?) {
     guard let index = entries.firstIndex(where: { $0.file == file }) else { return }
     entries[index].bytesLeft -= byteCount
@@ -50,7 +51,7 @@ struct CompressionMemory: Sendable {
     if share > first + UploadConstants.compressionGainLoss { entries[index].bytesLeft = 0 }
   }
 
-  /// A chunk did not keep what its samples promised: until the next look, nothing is tried.
+  /// A chunk did not keep what its samples promised: nothing is tried until the next probe.
   mutating func disappointed(by file: FileID, _ byteCount: Int) {
     guard let index = entries.firstIndex(where: { $0.file == file }) else { return }
     entries[index].known.shares = .nothing

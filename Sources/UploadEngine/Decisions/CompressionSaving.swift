@@ -4,13 +4,13 @@ import Integrity
 struct CompressionSaving: Hashable, Sendable {
   /// How they travel.
   var encoding = ChunkEncoding.identity
-  /// So many fewer than there are.
+  /// Bytes saved.
   var bytes = 0
 
-  /// They travel as they are.
+  /// The bytes travel uncompressed.
   static let nothing = CompressionSaving()
 
-  /// The same for a file's part of a request whose files were compressed together.
+  /// The saving of a file's part of a request whose files were compressed together.
   func joined(by frame: SharedFrame?, ofBytes plainBytes: Int) -> CompressionSaving {
     guard let frame, frame.isShorter, frame.plainBytes > 0, plainBytes > 0 else { return self }
     let sent = Double(plainBytes - min(bytes, plainBytes)) * Double(frame.sentBytes) / Double(frame.plainBytes)

@@ -1,10 +1,10 @@
 import FileModel
 import Lookup
 
-/// Files that look different from what was delivered of them: one after another is read and compared.
+/// Files that differ in size or time from what was delivered of them. They are read and compared one after another.
 struct ContentComparisons: Sendable {
   private var waiting = FileQueue()
-  /// The one that is read.
+  /// The file that is read.
   private(set) var current: FileID?
 
   mutating func add(_ id: FileID) {

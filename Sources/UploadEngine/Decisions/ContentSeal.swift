@@ -2,14 +2,14 @@ import FileModel
 import Integrity
 import Lookup
 
-/// What the catalog knows of a content before it is delivered: the Merkle root over the digests of its chunks, of which each was read
-/// while it was whole. It is taken back, durably, before the content changes.
+/// What the catalog knows of a content before it is delivered: the Merkle root over the digests of its chunks, of which
+/// each was read while it was whole. The seal is withdrawn, durably, before the content changes.
 ///
-/// After a power cut it tells whether what there is of a file, here and at the server, is that content: of what the disk has lost, the
-/// server may have every chunk. Whatever is put together has this root or is not published.
+/// After a power cut the seal tells whether what is left of a file, here and at the server, is that content. The server
+/// may have every chunk that the disk has lost. Whatever is assembled has this root or is not published.
 struct ContentSeal: Hashable, Sendable {
   var root: [UInt8]
-  /// Another length of chunks has another root.
+  /// The root depends on the length of the chunks.
   var chunkBytes: Int
 
   /// The `code` of such an entry in the catalog.
@@ -40,7 +40,7 @@ extension CatalogEntry {
     return failureMessage.flatMap { ContentSeal($0) }
   }
 
-  /// What it says of its content is no longer true.
+  /// The file's seal no longer describes its content.
   package mutating func contentChanges() {
     if failureCode == ContentSeal.code { (failureCode, failureMessage) = (nil, nil) }
     state = .pending
@@ -58,11 +58,11 @@ extension FileUpload {
 }
 
 extension UploadSchedule {
-  /// What is about to be committed becomes known to the catalog, for a power cut that comes before the receipt. Once the spool's disk
-  /// has the content no start asks for it.
+  /// What is about to be committed is recorded in the catalog, for a power cut that comes before the receipt. Once the
+  /// spool's disk has the content, no start needs the record.
   mutating func seal(_ file: inout FileUpload, _ proof: CommitProof, chunkBytes: Int) {
     let seal = ContentSeal(root: proof.merkleRoot, chunkBytes: chunkBytes)
-    // Between the catalog's forgetting and the change nothing is said of the content any more.
+    // Between the catalog's forgetting and the change nothing is recorded of the content.
     guard provesContents, !catalog.claims.isChanging(file.id), file.snapshot.interruption == nil,
       !file.snapshot.isOnDisk, file.progress.seal != seal
     else { return }
@@ -73,13 +73,14 @@ extension UploadSchedule {
   /// Only where the receiver says by which digests it holds chunks, and nothing is published without a commit.
   var provesContents: Bool { destination.abilities.durableChunks && destination.abilities.appendSequences == .none }
 
-  /// The content that is wanted may be put together in the session that there is.
+  /// The wanted content may be assembled in the present session.
   func mayProve(_ file: FileUpload) -> Bool {
     guard let seal = file.wantedSeal, provesContents, let session = file.session else { return false }
     return session.id != nil && session.chunkBytes == seal.chunkBytes && file.snapshot.sizeBytes > 0
   }
 
-  /// The server has said what it holds of a file of which the disk may have lost parts: that is not read again.
+  /// The server has reported what it holds of a file of which the disk may have lost parts. Those chunks are not read
+  /// again.
   func takeOver(_ held: HeldChunks, into transfer: ChunkTransfer) {
     for (index, state) in transfer.states.enumerated() {
       guard case .pending = state, let digest = held.acknowledged[index] ?? held.reportedDigest(of: index) else {
@@ -90,12 +91,12 @@ extension UploadSchedule {
     }
   }
 
-  /// What there is, here and at the server, is not the content that was closed. True when that was so, and the file is held.
+  /// What is left here and at the server is not the content that was closed. True when that was so, and the file is held.
   mutating func endDisproven(_ id: FileID, at now: ClockReading) -> Bool {
     guard let file = files[id], let seal = file.wantedSeal, file.publishing == nil, let transfer = file.transfer else {
       return false
     }
-    // Anew, because what is denied is read from a disk that may have lost it.
+    // Computed anew, because what is denied is read from a disk that may have lost it.
     var proof = CommitProof(sessionID: "")
     for state in transfer.states {
       guard let digest = state.digest else { return false }
@@ -106,7 +107,7 @@ extension UploadSchedule {
     return true
   }
 
-  /// It cannot be proven any more.
+  /// The content cannot be proven any more.
   mutating func endProof(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     file.progress.seal = nil

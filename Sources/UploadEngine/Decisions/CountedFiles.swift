@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// What has changed at one destination since it was asked.
+/// What has changed at one destination since the last query.
 struct CountedFiles: Sendable {
   var changed: [(id: FileID, standing: FileStanding)] = []
   /// Larger files of which chunks are sent: ready ones that count as uploading.
@@ -16,10 +16,11 @@ struct CountedFiles: Sendable {
 }
 
 extension UploadSchedule {
-  /// From now on files whose standing changes are remembered until they are asked for. Before the first file.
+  /// From now on the identifiers of files whose counted state changes are kept until they are taken. Called before the
+  /// first file.
   mutating func rememberChanges() { files.changed = [] }
 
-  /// How many files are remembered so.
+  /// The number of identifiers that are kept.
   var changedCount: Int { files.changed?.count ?? 0 }
 
   /// Where several destinations are counted together: what has changed since the last time.

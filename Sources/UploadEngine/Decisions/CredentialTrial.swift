@@ -1,15 +1,15 @@
 import FileModel
 
-/// Whether the destination takes the credentials, as a request of their own has shown before there was a capture.
+/// Whether the destination accepts the credentials, as a request of its own has shown before there was a capture.
 struct CredentialTrial: Sendable {
-  /// The question, while it is under way.
+  /// The request, while it is in flight.
   private var request: HTTPRequestID?
-  /// They are not taken, and no request has been taken since.
+  /// The credentials are refused, and no request has succeeded since.
   private(set) var failure: FileStatus.Failure?
 
   mutating func begin(with request: HTTPRequestID) { self.request = request }
 
-  /// True for the answer to the question, once.
+  /// True for the answer to the trial request, once.
   mutating func end(_ request: HTTPRequestID) -> Bool {
     guard request == self.request else { return false }
     self.request = nil
@@ -18,6 +18,6 @@ struct CredentialTrial: Sendable {
 
   mutating func refused(_ failure: FileStatus.Failure) { self.failure = failure }
 
-  /// A request was taken, whatever it was for.
+  /// A request has succeeded, whatever it was for.
   mutating func proved() { failure = nil }
 }

@@ -2,28 +2,28 @@ import FileModel
 import Integrity
 import Lookup
 
-/// What was delivered of a capture that looks different when the spool is searched: it was touched, copied without its times, changed
-/// by hand, or put back from a backup. It is read and compared before anything of it is sent: the same content is not sent again,
-/// and an older one does not replace a later one.
+/// What was delivered of a capture that differs when the spool is scanned: touched, copied without its times, changed
+/// by hand, or restored from a backup. The capture is read and compared before anything of it is sent. The same content
+/// is not sent again, and an older one does not replace a later one.
 struct DeliveredContent: Hashable, Sendable {
   var root: [UInt8]
-  /// Another length of chunks has another root.
+  /// The root depends on the length of the chunks.
   var chunkBytes: Int
-  /// What this one is where the contents differ.
+  /// What the present content is where the contents differ.
   var otherwise: Otherwise
 
   enum Otherwise: Hashable, Sendable {
     case laterRevision
     case older
-    /// What was left of a recording whose parts were given up.
+    /// The remainder of a recording whose parts were given up.
     case rest
-    /// What its disk has left of it, or another file: nothing says which.
+    /// What the disk has left of the file, or another file: nothing says which.
     case doubtful
   }
 }
 
 extension Interruption {
-  /// Zeros, or a part of what was closed, may be all that a disk has left of it.
+  /// The disk may have left nothing but zeros, or a part of what was closed.
   var mayBeRemains: Bool {
     switch self {
     case .notOnDisk, .lostInWriteBack, .unproven: true
@@ -35,7 +35,7 @@ extension Interruption {
 }
 
 extension FileSnapshot {
-  /// Nothing proves that its disk has all of it.
+  /// Nothing proves that the disk has all of the file.
   var mayBeRemains: Bool { interruption?.mayBeRemains == true && !isPartlyReleased }
 }
 
@@ -43,8 +43,8 @@ extension CatalogEntry {
   /// The spool knows what the destination has of it.
   var isDelivered: Bool { (state == .complete || state == .evicted) && receipt != nil }
 
-  /// The file of the capture itself was changed, after its delivery. A file that was put in its place has another inode,
-  /// or is known not to be the one that had its number.
+  /// The file of the capture itself was changed after its delivery. A file that has replaced it has another inode, or
+  /// is known not to be the one that had its number.
   fileprivate func isRevised(in snapshot: FileSnapshot) -> Bool {
     state == .complete && inode == snapshot.inode && !snapshot.isPutInPlace
       && modifiedNanoseconds < snapshot.modifiedNanoseconds
@@ -57,15 +57,15 @@ extension FileUpload {
     complete()
     receipt = entry.receipt
     publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
-    // Versions before did not record it.
+    // Earlier versions did not record the time.
     completedAt = entry.completedAtMilliseconds ?? entry.receipt?.publishedAtMilliseconds
     keptSince = nil
   }
 }
 
 extension UploadSchedule {
-  /// A file does not look like what was delivered of it. Until it is known what it is, the catalog goes on saying what was delivered: a
-  /// later start finds the same, or what was put right.
+  /// A file differs from what was delivered of it. Until its content is known, the catalog keeps the delivery: a later
+  /// start finds the same, or what was restored.
   mutating func findOther(_ file: inout FileUpload, than entry: CatalogEntry, isRevised: Bool? = nil) {
     let isRevised = isRevised ?? entry.isRevised(in: file.snapshot)
     if file.snapshot.sizeBytes == 0, entry.sizeBytes == 0 {
@@ -85,9 +85,10 @@ extension UploadSchedule {
     actions.append(.record(file.id))
   }
 
-  /// A copy of the spool without attributes and times has a delivered capture of which it says nothing: what was left of it, with zeros in the
-  /// place of the parts that were given up, or what took its place; or the whole of it, whose disk was not known to have it. Until that is
-  /// known, and where it is not whole, nothing of it is sent, and the catalog goes on saying what was delivered.
+  /// A copy of the spool without attributes and times has a delivered capture that says nothing of itself. It is the
+  /// remainder, with zeros for the parts that were given up, or a replacement, or the whole, whose disk was not known
+  /// to have it. Until that is known, and where it is not whole, nothing of it is sent and the catalog keeps the
+  /// delivery.
   mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: ClockReading) {
     guard file.snapshot.sizeBytes > 0 else {
       // Nothing can be missing.
@@ -97,13 +98,13 @@ extension UploadSchedule {
     }
     keepDelivered(entry, of: file)
     file.progress.delivered = contentToCompare(file, with: entry, otherwise: .rest)
-    // What cannot be compared may be whole: it stays here.
+    // A file that cannot be compared may be whole: it stays here.
     if file.progress.delivered == nil { failAsRest(&file, of: entry, isCompared: false, at: now) }
   }
 
-  /// As above, of a capture of which nothing was given up, as far as the catalog knows: a power cut, here or before a copy of the spool was
-  /// made, may have left zeros or a part of it, or something else was put there. Where it is not what was delivered it is held, and the
-  /// delivery stays known.
+  /// The same for a capture of which nothing was given up, as far as the catalog knows. A power cut, here or before the
+  /// spool was copied, may have left zeros or a part of it, or something else was put there. A file that is not what
+  /// was delivered is held, and the delivery stays known.
   mutating func findUnproven(_ file: inout FileUpload, of entry: CatalogEntry, isToResend: Bool = false) {
     guard file.snapshot.sizeBytes > 0 || entry.sizeBytes > 0 else {
       // Nothing can be missing.
@@ -116,8 +117,8 @@ extension UploadSchedule {
     file.progress.isToResend = isToResend && file.progress.delivered != nil
   }
 
-  /// What is known as delivered of a file that may be what its disk has left of that. It takes the place of the whole by no word and no
-  /// rule.
+  /// The recorded delivery of a file that may be what its disk has left of that. The file replaces the whole by no
+  /// command and no rule.
   func deliveryOfRemains(_ file: FileUpload) -> CatalogEntry? {
     guard file.snapshot.mayBeRemains, let entry = catalog.claims.unconfirmedEntry(of: file.id), entry.isDelivered else {
       return nil
@@ -125,7 +126,7 @@ extension UploadSchedule {
     return entry
   }
 
-  /// The catalog goes on saying what was delivered.
+  /// The catalog keeps the delivery.
   private mutating func keepDelivered(_ entry: CatalogEntry, of file: FileUpload) {
     var entry = entry
     entry.state = .complete
@@ -133,7 +134,8 @@ extension UploadSchedule {
     catalog.claims.leaveUnconfirmed(entry, of: file.id)
   }
 
-  /// What lies here is not what was delivered. As long as it looks like that, time and all, it is what was left of it, and goes.
+  /// What lies here is not what was delivered. As long as its size and time match the delivery it is the remainder, and
+  /// is removed.
   private mutating func isRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: ClockReading) {
     guard entry.describes(file.snapshot) else { return failAsRest(&file, of: entry, at: now) }
     catalog.claims.forgetUnconfirmed(file.id)
@@ -142,7 +144,7 @@ extension UploadSchedule {
     file.mayLackParts = true
   }
 
-  /// Nil where the sizes tell that it is another content, or where the length of its chunks is unknown.
+  /// Nil where the sizes show that the content is another one, or where the length of its chunks is unknown.
   private mutating func contentToCompare(
     _ file: FileUpload, with entry: CatalogEntry, otherwise: DeliveredContent.Otherwise
   ) -> DeliveredContent? {
@@ -155,7 +157,7 @@ extension UploadSchedule {
   private mutating func chunkBytesToCompare(_ file: FileUpload, with entry: CatalogEntry) -> Int? {
     let sizeBytes = file.snapshot.sizeBytes
     guard entry.sizeBytes == sizeBytes, entry.receipt?.sizeBytes == sizeBytes else { return nil }
-    // What fits into the shortest chunk was a single one, however long it could have been.
+    // A file that fits into the shortest chunk was a single one, however long that could have been.
     let usual = limits.adaptsChunkBytes ? UploadConstants.chunkBytesMin : limits.chunkBytes
     let known =
       entry.receipt?.chunkBytes ?? (!limits.adaptsChunkBytes || sizeBytes <= UInt64(usual) ? usual : nil)
@@ -163,20 +165,21 @@ extension UploadSchedule {
     // A longer chunk is as long as the file.
     let chunkBytes = min(known, Int(clamping: sizeBytes))
     guard chunkBytes <= UploadConstants.chunkBytesMax else { return nil }
-    // Those of the settings may be shorter by now.
+    // The settings may ask for shorter chunks by now.
     chunkBytesMax = max(chunkBytesMax, chunkBytes)
     return chunkBytes
   }
 
-  /// Another content than the catalog says was delivered is to go out. Nothing of it does before the catalog has ceased to say so: should
-  /// the former content be put back, it would count as delivered where this one is published.
+  /// Another content is to be published than the catalog records as delivered. Nothing of it is sent before the catalog
+  /// has ceased to do so. Should the former content be restored, it would count as delivered where this one is
+  /// published.
   mutating func awaitSuperseding(_ id: FileID) {
     files.update(id) { $0.becomeReady() }
     actions.append(.record(id))
     actions.append(.showStatus(id))
   }
 
-  /// The catalog says of no content of this file that it was delivered.
+  /// The catalog records no content of this file as delivered.
   mutating func deliveryIsSuperseded(_ id: FileID, at now: ClockReading) {
     guard catalog.claims.unconfirmedEntry(of: id) == nil, catalog.claims.isSuperseded(id) else { return }
     let waits = files.entry(id).map { isRevisionToRecord($0.file) } ?? false
@@ -186,20 +189,20 @@ extension UploadSchedule {
     makeReady(id, at: now)
   }
 
-  /// It waits for nothing but the catalog.
+  /// The file waits for nothing but the catalog.
   func isRevisionToRecord(_ file: FileUpload) -> Bool {
     guard catalog.claims.isSuperseded(file.id) else { return false }
     return file.phase == .ready && file.progress.delivered == nil
       || file.phase == .failed && file.lastFailure?.code == FileUpload.notRecordedCode
   }
 
-  /// Those that wait for it, and are waited for.
+  /// Revisions that wait for the catalog, and that calls wait for.
   var revisionsToRecord: [FileID] {
     guard catalog.claims.haveSuperseded else { return [] }
     return files.values.filter { $0.phase == .ready && isRevisionToRecord($0) }.map(\.id)
   }
 
-  /// It waits for its turn to be read.
+  /// The file waits for its turn to be read.
   mutating func beginComparing(_ id: FileID) {
     files.update(id) { $0.becomeReady() }
     spool.comparisons.add(id)
@@ -226,13 +229,13 @@ extension UploadSchedule {
     return file.phase == .ready && file.progress.delivered != nil
   }
 
-  /// A chunk was read. With the last one it is known what the file holds.
+  /// A chunk was read. With the last one the content is known.
   mutating func endComparing(_ id: FileID, at now: ClockReading) {
     guard var file = files[id], let delivered = file.progress.delivered, let transfer = file.transfer else { return }
     guard isToBeCompared(id) else {
-      // Another chunk of it could not be read, which is tried again; what was read stays.
+      // Another chunk of the file could not be read, and is tried again. What was read stays.
       if file.isWaiting { return }
-      // It is about to change; should it stay, it is compared anew.
+      // The file is about to change. Should it stay, it is compared anew.
       leaveTransfer(&file)
       files[id] = file
       spool.comparisons.end(id)
@@ -248,9 +251,9 @@ extension UploadSchedule {
     let entry = catalog.claims.takeUnconfirmed(id)
     if let entry, proof.merkleRoot == delivered.root {
       catalog.claims.endSuperseding(id)
-      // An upload of another content, which it has taken the place of.
+      // An upload of another content, which the present one has replaced.
       abortSession(&file, at: now)
-      // It has been proven whole, whatever it says of itself.
+      // The content was proven whole, whatever the file says of itself.
       if let doubt = file.snapshot.interruption, doubt.mayBeRemains {
         acceptInterruption(of: &file, doubt)
         settleLostPlaces(of: &file)

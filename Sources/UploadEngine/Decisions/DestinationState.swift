@@ -1,14 +1,14 @@
-/// What is known of the destination, and of the path to it: what it can do, what it has said and refused, over which addresses it is to be had,
-/// and whether anything is sent to it now.
+/// What is known of the destination and the path to it: what it can do, what it has reported and refused, which
+/// addresses reach it, and whether anything is sent to it now.
 struct DestinationState: Sendable {
-  /// A server may say more of them than was known at the start; see ``DestinationOffers``.
+  /// A server may report more abilities than were known at the start; see ``DestinationOffers``.
   var abilities: DestinationAbilities
   var sizes = LearnedSizes()
   var forms = RequestForms()
   var gate = DestinationGate()
   var endpoints: EndpointTable
   var refusals = Refusals()
-  /// Only what was not tried in vain has its turn; see ``UploadSchedule/probeWithUntried(at:)``.
+  /// Only files that no probe has failed with have their turn; see ``UploadSchedule/probeWithUntried(at:)``.
   var isProbingWithUntried = false
   var latestAnswer = LatestAnswer()
   var credentialTrial = CredentialTrial()

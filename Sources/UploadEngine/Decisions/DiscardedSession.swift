@@ -1,11 +1,11 @@
-/// A session at the server that no file needs any more. The catalog has it until the server has been told, or has said that it does not
-/// know it: a kill, an end while the server is away, or a server that does not listen leave it to the next run.
+/// A session at the server that no file needs any more. The catalog keeps it until the server has ended it, or does not
+/// know it. After a kill, an exit while the server is away, or a refusal by the server, the next run ends it.
 public struct DiscardedSession: Hashable, Sendable {
-  /// What the server calls it.
+  /// The server's name for the session.
   public var id: String
   /// Since when, in seconds since 1970.
   public var sinceSeconds: Int64
-  /// Whose it is; nil where that is not known.
+  /// The owner of the session; nil where that is not known.
   public var owner: SessionOwner?
 
   /// A session that is to be ended.
@@ -15,6 +15,7 @@ public struct DiscardedSession: Hashable, Sendable {
     self.owner = owner
   }
 
-  /// No client goes on with it at the server either: it has expired by now, or others look for it there (``OrphanedSessionPlan``).
+  /// No client continues the session at the server either: it has expired by now, or is found there as an orphan
+  /// (``OrphanedSessionPlan``).
   func isPast(atSeconds now: Int64) -> Bool { sinceSeconds < now - UploadConstants.sessionMaxAge.components.seconds }
 }

@@ -3,25 +3,26 @@ import Lookup
 
 /// Of which captures the spool's disk is not known to have what the catalog says, in rounds.
 ///
-/// A closed capture is on the disk some time after the catalog has its row, and a row that is written again for that would cost as much as
-/// the delivery of a small file. So one number says it of all rows: when a round begins it is that of the last row that was written, and
-/// once the disk has all that it was not known to have by then, it has what the rows up to that number describe. What is being changed,
-/// or not whole, does not hold a round up: its row says so. Nor does what the disk does not take for half a minute: its row is written
-/// again, and is one of the next round.
+/// A closed capture is on the disk some time after the catalog has its row. Writing the row again for that would cost
+/// as much as delivering a small file. So one number covers all rows: when a round begins it is that of the last row
+/// written. Once the disk has all that was missing by then, it has what the rows up to that number describe. A file
+/// that is changing or not whole does not delay a round: its row says so. Nor does a file that the disk refuses for
+/// half a minute: its row is written again, and belongs to the next round.
 package struct DiskRounds: Sendable {
   package enum Step: Hashable, Sendable {
-    /// The first one, or one after a rest.
+    /// Begin the first round, or one after a rest.
     case begin
-    /// The one that was begun is over, and another one begins.
+    /// The round is over, and another one begins.
     case next
   }
 
   private enum Phase: Hashable, Sendable {
     /// No round was begun. Exits: ``running``.
     case resting
-    /// A round waits until the disk has everything that is ``awaited``, at the so many-th look. Exits: ``over``.
+    /// A round waits until the disk has everything that is ``awaited``; `looks` counts the checks. Exits: ``over``.
     case running(looks: Int)
-    /// It has. Rows that say what has become of others meanwhile may still wait to be written: they are before the round ends. Exits: ``running``, and ``resting`` where no rows were written since it began.
+    /// The disk has everything. Rows that record later states of other files may still wait to be written, before the
+    /// round ends. Exits: ``running``, and ``resting`` where no rows were written since the round began.
     case over
   }
 
@@ -30,7 +31,7 @@ package struct DiskRounds: Sendable {
   private var missing: LookupSet<FileID> = []
   private var awaited: LookupSet<FileID> = []
 
-  /// A disk that keeps up has a file within that; it is asked once a second.
+  /// A disk that keeps up has a file within this many checks, one a second.
   static let looksMax = 30
   /// More files than that are no exceptions: the disk is slow, and rows for each of them would not make it faster.
   static let laggardsMax = 256
@@ -50,7 +51,7 @@ package struct DiskRounds: Sendable {
   /// The disk is known to have every capture without a writer.
   package var isNothingMissing: Bool { missing.isEmpty }
 
-  /// What is to be done, asked once a second.
+  /// The next step of the round; called once a second.
   package mutating func poll() -> Step? {
     switch phase {
     case .resting: return .begin
@@ -61,7 +62,8 @@ package struct DiskRounds: Sendable {
     }
   }
 
-  /// What holds the round up for too long: it is left to the next one, before which its rows are to be written again.
+  /// Files that hold the round up for too long. They are left to the next one, before which their rows are written
+  /// again.
   mutating func takeLaggards() -> [FileID] {
     guard case .running(let looks) = phase, looks >= Self.looksMax, awaited.count <= Self.laggardsMax else { return [] }
     defer { awaited = [] }
@@ -76,17 +78,17 @@ package struct DiskRounds: Sendable {
 }
 
 extension UploadSchedule {
-  /// What an event means for the file's row in the catalog.
+  /// Notes what an event means for the file's row in the catalog.
   mutating func noteDiskRound(of id: FileID) {
     guard let file = files.entry(id)?.file, file.isLocal, !file.phase.isRemoved, file.phase != .writing else {
       return spool.rounds.note(id, isMissing: false)
     }
-    // What is open and was not changed is as it was; the disk may have it by now.
+    // A file that is open and unchanged is as it was; the disk may have it by now.
     guard !file.isOpen || file.snapshot.isOnDisk else { return }
     spool.rounds.note(id, isMissing: file.snapshot.interruption == nil && !file.snapshot.isOnDisk)
   }
 
-  /// What is to be done about the catalog's round. As long as the spool is searched there is more than is known.
+  /// The next step of the catalog's round. While the spool is scanned more files exist than are known.
   mutating func checkDiskRound() -> DiskRounds.Step? {
     guard spool.isScanned else { return nil }
     for id in spool.rounds.takeLaggards() { actions.append(.record(id)) }

@@ -13,10 +13,11 @@ public struct EndpointID: Hashable, Sendable, Comparable {
   public static func < (left: EndpointID, right: EndpointID) -> Bool { left.index < right.index }
 }
 
-/// The addresses of one destination, and which of them traffic goes to: the healthiest whose breaker lets it (spec E4).
+/// The addresses of one destination, and the one that traffic goes to: the healthiest whose breaker allows it (spec
+/// E4).
 ///
-/// All lead to the same receiver, so a session goes on over another address. Traffic stays where it is while that is
-/// about as healthy as the best: hopping between two good addresses would cost a handshake each time.
+/// All addresses lead to the same receiver, so a session continues over another one. Traffic stays where it is while
+/// that address is about as healthy as the best: switching between two good addresses would cost a handshake each time.
 struct EndpointTable: Sendable {
   private struct Endpoint: Sendable {
     var breaker = CircuitBreaker()
@@ -26,7 +27,7 @@ struct EndpointTable: Sendable {
     var failuresInRow = 0
     var failedAt = MonotonicTime(nanoseconds: 0)
 
-    /// How much it is to be suspected; one failure may be an accident of one request.
+    /// How suspect the address is; one failure may be an accident of one request.
     var suspicion: Int { min(failuresInRow, 2) }
   }
 
@@ -51,7 +52,8 @@ struct EndpointTable: Sendable {
   /// The address for the next request.
   mutating func choose(at now: MonotonicTime) -> EndpointID {
     let open = ids.filter { endpoint($0).breaker.lets(at: now) }
-    // When none is let, the one that was best is as good a guess as any: how often it is asked is the gate's business.
+    // When no breaker allows traffic, the address that was best is as good a guess as any. How often it is tried is
+    // decided by the gate.
     let candidates = open.isEmpty ? ids : open
     guard let best = candidates.max(by: { isWorse($0, $1) }) else { return current }
     let stays =
@@ -75,7 +77,7 @@ struct EndpointTable: Sendable {
     }
   }
 
-  /// No answer came over this address, or one that says that the server is not well.
+  /// No answer came over this address, or one that shows that the server is not well.
   mutating func failed(_ id: EndpointID, at now: MonotonicTime) {
     change(id) { endpoint in
       endpoint.breaker.failed(at: now)
@@ -96,8 +98,8 @@ struct EndpointTable: Sendable {
     body(&endpoints[id.index])
   }
 
-  /// More suspect; then less healthy, or equally healthy and configured later. Of those that fail again and again the one
-  /// that has not been tried for longest is the better guess: how they were before says nothing any more.
+  /// More suspect; then less healthy, or equally healthy and configured later. Of addresses that fail again and again
+  /// the one that has not been tried for longest is the better guess: their earlier health no longer counts.
   private func isWorse(_ left: EndpointID, _ right: EndpointID) -> Bool {
     let (a, b) = (endpoint(left), endpoint(right))
     if a.suspicion != b.suspicion { return a.suspicion > b.suspicion }

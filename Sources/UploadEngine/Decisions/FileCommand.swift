@@ -1,6 +1,6 @@
 public import FileModel
 
-/// What a user wants of one file, whatever the engine would do by itself.
+/// What a user wants of one file, whatever the engine would do without it.
 public enum FileCommand: String, CaseIterable, Sendable {
   /// Try it again now.
   case retry
@@ -12,17 +12,17 @@ public enum FileCommand: String, CaseIterable, Sendable {
   case publish
 }
 
-/// A word for one file, for all of its destinations or for one.
+/// A command for one file, for all of its destinations or for one.
 public struct FileOrder: Hashable, Sendable {
-  /// Longer texts are no orders.
+  /// Longer texts are no commands.
   static let bytesMax = 256
 
-  /// What is wanted.
+  /// The command.
   public var command: FileCommand
   /// The one destination that is meant; nil for all.
   public var destination: DestinationName?
 
-  /// Puts them together.
+  /// A command, for one destination or all.
   public init(_ command: FileCommand, destination: DestinationName? = nil) {
     self.command = command
     self.destination = destination
@@ -44,9 +44,9 @@ public struct FileOrder: Hashable, Sendable {
   }
 }
 
-/// Why a word was not obeyed. The status of the file says what it is instead.
+/// Why a command was refused. The status of the file shows its state.
 public enum FileOrderRefusal: Error, Hashable, Sendable {
-  /// The state of the file is none to which the word applies.
+  /// The command does not apply to the file's state.
   case doesNotApply
   /// There is no destination of this name.
   case unknownDestination
@@ -58,11 +58,11 @@ public enum FileOrderRefusal: Error, Hashable, Sendable {
   case ending
 }
 
-/// What an uploader makes of a word.
+/// The result of a command at one uploader.
 public enum FileCommandOutcome: Hashable, Sendable {
-  /// It is so from now on, or was so before.
+  /// The command is carried out, or had been before.
   case obeyed
-  /// The state of the file is none to which the word applies.
+  /// The command does not apply to the file's state.
   case doesNotApply
   /// The file goes to other destinations only.
   case goesElsewhere

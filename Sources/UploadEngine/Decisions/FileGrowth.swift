@@ -4,9 +4,10 @@ import Lookup
 /// What is known of the chunks of a file that is being written, and which of them may be sent before it is complete (spec
 /// H3). Pure: reports come in with the time, indices go out.
 ///
-/// A chunk is sealed once it is fully written, nothing is writing to it, the file has been written one chunk further, and
-/// nothing has touched it for a moment. The first chunk waits for the end: many formats write their sizes there last. A
-/// sealed chunk that is touched after all is sent again; a file that keeps doing this is left alone until it is complete.
+/// A chunk is sealed once it is fully written, nothing is writing to it, the file has been written one chunk further,
+/// and it has been unchanged for a moment. The first chunk waits for the end: many formats write their sizes there
+/// last. A sealed chunk that changes after all is sent again. A file that keeps changing sealed chunks is left alone
+/// until it is complete.
 ///
 /// A class, because a recording has tens of thousands of chunks and a value would be copied at each event. `@unchecked
 /// Sendable` is sound for the same reason as with ``ChunkTransfer``.
@@ -22,14 +23,14 @@ final class FileGrowth: @unchecked Sendable {
   static let headChunks = 1
   /// Chunks that must have been begun behind a sealed one.
   static let guardChunks = 1
-  /// A file is left alone once more of its sealed chunks than this, and than a twentieth of them, were touched again.
+  /// A file is left alone once more of its sealed chunks than this, and than a twentieth of them, have changed.
   static let rewrittenMax = 2
 
   let chunkBytes: Int
   private let heldBack: Int
-  /// Everything up to this epoch has been reported.
+  /// All changes up to this epoch were reported.
   private(set) var epoch: UInt64 = 0
-  /// It keeps rewriting what was sent.
+  /// The file keeps rewriting what was sent.
   private(set) var isDemoted = false
   private var chunks: [Chunk] = []
   private var writtenEndBytes: UInt64 = 0
@@ -43,7 +44,7 @@ final class FileGrowth: @unchecked Sendable {
     heldBack = headChunks
   }
 
-  /// Takes a report and returns the chunks whose bytes may no longer be what they were.
+  /// Takes a report and returns the chunks whose bytes may have changed.
   func take(_ report: GrowthReport, at now: MonotonicTime) -> [Int] {
     epoch = report.epoch
     if report.wasEmptied {
@@ -80,7 +81,7 @@ final class FileGrowth: @unchecked Sendable {
     chunks.indices.contains(index) ? chunks[index].epoch : nil
   }
 
-  /// A sealed chunk could not be read as it was: it waits for its next report, or to be sealed again.
+  /// A sealed chunk could not be read unchanged. It waits for its next report, or to be sealed again.
   func unseal(_ index: Int, at now: MonotonicTime) {
     guard chunks.indices.contains(index) else { return }
     sealedCount -= 1
@@ -88,7 +89,7 @@ final class FileGrowth: @unchecked Sendable {
     if chunks[index].isCovered, chunks[index].isQuiet { candidates.insert(index) }
   }
 
-  /// A sealed chunk was touched.
+  /// A sealed chunk has changed.
   func noteRewritten() {
     rewrittenCount += 1
     if rewrittenCount > max(Self.rewrittenMax, sealedCount / 20) { isDemoted = true }

@@ -1,14 +1,14 @@
 import FileModel
 
-/// Files that wait for their turn, first come, first served. Entries are not removed when a file no longer waits:
-/// whoever takes one checks.
+/// Files that wait for their turn, first come, first served. Entries are not removed when a file no longer waits: the
+/// caller that takes one checks.
 struct FileQueue: Sendable {
   private var files: [FileID] = []
   private var head = 0
 
   var isEmpty: Bool { head == files.count }
 
-  /// Behind all that wait, or before them.
+  /// Appends the file behind all that wait, or before them.
   mutating func append(_ id: FileID, goesFirst: Bool = false) {
     guard goesFirst else { return files.append(id) }
     guard head > 0 else { return files.insert(id, at: 0) }
@@ -16,7 +16,7 @@ struct FileQueue: Sendable {
     files[head] = id
   }
 
-  /// Those that wait, from the one that came last on.
+  /// Waiting files, the latest first.
   var latestFirst: ReversedCollection<ArraySlice<FileID>> { files[head...].reversed() }
 
   mutating func popFirst() -> FileID? {
@@ -26,7 +26,7 @@ struct FileQueue: Sendable {
     return files[head - 1]
   }
 
-  /// Those that are never to have their turn.
+  /// Removes files that will never have their turn.
   mutating func removeAll(where isGone: (FileID) -> Bool) {
     files.removeFirst(head)
     head = 0

@@ -1,18 +1,18 @@
 import FileModel
 
-/// How one file counts at one destination, but for whether that can be reached.
+/// How one file counts at one destination, apart from whether that can be reached.
 struct FileStanding: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
-    /// It does not go there, or is unknown there.
+    /// The file does not go there, or is unknown there.
     case none
     case writing, held, ignored, interrupted, ready, working, waiting, finishing, complete, failed, cancelled
   }
 
   var kind: Kind
-  /// The drain and calls wait for it.
+  /// The drain and calls wait for the file.
   var isPending: Bool
 
-  /// What is unknown.
+  /// The value of an unknown file.
   static let none = FileStanding(kind: .none, isPending: false)
 
   /// The state in ``MountSummary/filesByState``; while the destination is away what is ready waits.
@@ -33,7 +33,7 @@ struct FileStanding: Hashable, Sendable {
     }
   }
 
-  /// It will not be delivered by itself (``MountSummary/undeliveredCount``).
+  /// The file is not delivered without a user's action (``MountSummary/undeliveredCount``).
   var isUndelivered: Bool {
     switch kind {
     case .failed, .cancelled: true

@@ -2,11 +2,11 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// All files, with their sums: what the summary of a mount with a hundred thousand files says must not take a walk over
-/// them, since programs poll it.
+/// All files, with their sums. Programs poll the summary of a mount with a hundred thousand files, which must not walk
+/// over them.
 struct FileTable: Sendable {
-  /// A file has hundreds of bytes of facts. As a value it would lie in the dictionary itself, whose free places are as
-  /// large as its taken ones, and be moved whenever that grows; and whoever wants to know one fact would copy all.
+  /// A file has hundreds of bytes of state. As a value it would lie in the dictionary itself, whose free slots are as
+  /// large as its taken ones, and be moved whenever that grows. A reader of one field would copy all of them.
   ///
   /// `@unchecked Sendable` is sound because an entry is only reachable through the one table that made it, inside the one
   /// ``UploadSchedule``, which its driver keeps under one lock.
@@ -21,26 +21,26 @@ struct FileTable: Sendable {
   private(set) var counts = Counts()
   /// Sizes of the files that are still to be delivered.
   private(set) var pendingBytes: UInt64 = 0
-  /// Files that need somebody's help.
+  /// Files that need a user's action.
   private(set) var failed: OrderedSet<FileID> = []
   /// Changes whenever a file becomes ready or no longer is.
   private(set) var readyChanges: UInt64 = 0
-  /// Files whose standing has changed since the last look; nil where a single destination counts by itself.
+  /// Files whose counted state has changed since the last query; nil where a single destination counts by itself.
   var changed: LookupSet<FileID>?
   /// Changes that are not acknowledged, lowest number first; entries whose file has moved on are dropped when they come
   /// to the top.
   private var sequences = MinimumHeap<UInt64, FileID>()
 
-  /// Local copies of what was delivered, by the time of the delivery; entries whose file has moved on are dropped when they
-  /// come to the top, and all of them when they are the most.
+  /// Local copies of what was delivered, by the time of the delivery. Entries whose file has moved on are dropped when
+  /// they come to the top, and all of them when they are the most.
   private var delivered = MinimumHeap<Int64, FileID>()
   /// Files that wait for a failure to pass, by the ends of their pauses, with some that do so no longer.
   private var turns = MinimumHeap<MonotonicTime, FileID>()
   private var deliveredCount = 0
-  /// Phases that followed others which they cannot follow, in words: the first few.
+  /// The first few impossible phase transitions, in words.
   private(set) var contradictions: [String] = []
   private static let contradictionsMax = 8
-  private var contradictionsSaid = 0
+  private var contradictionsReported = 0
   /// The number of the latest content change, over all files.
   private(set) var changeSequence: UInt64 = 0
   /// Files that are shown although they are in the spool no longer, oldest first.
@@ -62,7 +62,7 @@ struct FileTable: Sendable {
     var cancelled = 0
     /// Of those that are interrupted.
     var unproven = 0
-    /// Of those that are ready or wait: the drain and calls do not wait for them.
+    /// Of those that are ready or wait: their copies cannot be read, so the drain and calls do not wait for them.
     var unreadable = 0
     /// Of those that are ready.
     var smallAtWork = 0
@@ -70,7 +70,7 @@ struct FileTable: Sendable {
     var pending: Int { writing + ready + waiting + finishing + awaitingDisk - unreadable }
   }
 
-  /// A copy of a file's facts, and the place to put changed ones.
+  /// A copy of a file's state, and the setter for a changed one.
   subscript(id: FileID) -> FileUpload? {
     get { entries[id]?.file }
     set {
@@ -85,7 +85,7 @@ struct FileTable: Sendable {
     }
   }
 
-  /// Changes a file where it lies.
+  /// Changes a file in place.
   mutating func update(_ id: FileID, _ change: (inout FileUpload) -> Void) {
     guard let entry = entries[id] else { return }
     let before = CounterKey(entry.file)
@@ -93,15 +93,15 @@ struct FileTable: Sendable {
     note(id, before, CounterKey(entry.file))
   }
 
-  /// The file itself, for looks at single facts.
+  /// The file itself, for reading single fields.
   func entry(_ id: FileID) -> Entry? { entries[id] }
 
-  /// Every file, mostly in the order in which they came.
+  /// Every file, mostly in the order of their insertion.
   var values: some Sequence<FileUpload> { entries.values.lazy.map(\.file) }
 
   var count: Int { entries.count }
 
-  /// Files from a place on towards the first one, and on from the last one: so many, and each once.
+  /// Up to so many files from a position on towards the first one, continued from the last one, each once.
   func files(from place: Int, countMax: Int) -> some Sequence<FileUpload> {
     let entries = entries.values.elements
     let start = min(place, entries.count - 1)
@@ -119,7 +119,7 @@ struct FileTable: Sendable {
     return nil
   }
 
-  /// Of the files that wait for a failure to pass, the one whose turn comes first, and when that is.
+  /// Of the files that wait for a failure to pass, the one whose turn comes first, and that time.
   mutating func firstWaiting() -> (file: FileUpload, until: MonotonicTime)? {
     while let first = turns.first {
       if let file = entries[first.value]?.file, file.phase == .waiting(until: first.key) { return (file, first.key) }
@@ -138,8 +138,8 @@ struct FileTable: Sendable {
     }
   }
 
-  /// Files that nobody has open and whose local copy is not needed any more, oldest delivery first; those that were delivered
-  /// by then, as ``FileUpload/deliveredAt`` counts. Takes time for each of these only.
+  /// Files that no program has open and whose local copy is not needed any more, oldest delivery first: those that were
+  /// delivered by then, as ``FileUpload/deliveredAt`` counts. Takes time for each of these only.
   mutating func oldestDelivered(countMax: Int, by time: Int64 = .max) -> [EvictionCandidate] {
     var found: [EvictionCandidate] = []
     var kept: OrderedDictionary<FileID, Int64> = [:]
@@ -166,7 +166,7 @@ struct FileTable: Sendable {
     }
   }
 
-  /// What the sums are made of.
+  /// The fields that the sums are made of.
   private struct CounterKey: Equatable {
     let phase: FileUpload.Phase
     let isWholeFile: Bool
@@ -188,8 +188,8 @@ struct FileTable: Sendable {
       evictionOrder = Self.evictionOrder(file)
     }
 
-    /// When the content that lies here was delivered; nil when it was not, lies here no longer, or may be nowhere else by now. A
-    /// copy that may lack something since, as after a power cut, comes before all others.
+    /// The time at which the content that lies here was delivered. Nil when it was not, lies here no longer, or may
+    /// exist nowhere else by now. A copy that may lack something since, as after a power cut, comes before all others.
     static func evictionOrder(_ file: FileUpload) -> Int64? {
       guard file.phase == .complete, file.isLocal, file.isShown else { return nil }
       let time = file.deliveredAt
@@ -199,8 +199,8 @@ struct FileTable: Sendable {
 
   /// Contradictions that are not in the log yet.
   mutating func takeContradictionsToSay() -> ArraySlice<String> {
-    defer { contradictionsSaid = contradictions.count }
-    return contradictions.dropFirst(contradictionsSaid)
+    defer { contradictionsReported = contradictions.count }
+    return contradictions.dropFirst(contradictionsReported)
   }
 
   mutating func makeChangeSequence() -> UInt64 {

@@ -1,9 +1,9 @@
 import FileModel
 import Lookup
 
-/// What outlives the process of an upload under way (spec D5).
+/// The state of an upload in progress that outlives the process (spec D5).
 extension FileUpload {
-  /// True while there is a session that a later run could go on with.
+  /// True while there is a session that a later run could continue.
   var hasResumableSession: Bool {
     guard session?.id != nil else { return false }
     switch session?.state {
@@ -12,7 +12,7 @@ extension FileUpload {
     }
   }
 
-  /// What a resume record is to say; only what has changed, when `mark` names a moment whose changes are still known.
+  /// What a resume record is to say; only what has changed, when the changes since `mark` are still known.
   func resumeSnapshot(since mark: ResumeSnapshot.Mark?, estimator: SpeedEstimate.State?) -> ResumeSnapshot? {
     guard hasResumableSession, let session, let sessionID = session.id else { return nil }
     let held = session.held
@@ -25,7 +25,7 @@ extension FileUpload {
       expiresAtSeconds: session.expiresAtSeconds, owner: session.owner, acknowledged: [], merkle: commitment.merkle,
       chainTip: commitment.chainTip, contiguousCount: commitment.contiguousCount, estimator: estimator)
     if changes == nil {
-      // Of what was given up here a server that was restored from an older copy may have older bytes.
+      // A server that was restored from an older copy may have older bytes of what was given up here.
       let known = lacksParts ? held.everAcknowledged : held.acknowledged
       record.acknowledged = known.sorted().map {
         .init(index: $0.key, digest: $0.value, token: held.token(of: $0.key))
@@ -37,8 +37,8 @@ extension FileUpload {
 }
 
 extension UploadSchedule {
-  /// Has it made durable at every tenth acknowledgement, four times a second at most: on a fast line ten chunks are a few milliseconds, and each
-  /// record costs the spool's disk a sync.
+  /// Makes the resume record durable at every tenth acknowledgement, four times a second at most. On a fast line ten
+  /// chunks are a few milliseconds, and each record costs the spool's disk a sync.
   mutating func checkpointInTime(_ file: inout FileUpload, at now: ClockReading) {
     guard let session = file.session,
       session.acknowledgedSinceRecord >= UploadConstants.resumeCheckpointInterval
@@ -63,7 +63,8 @@ extension UploadSchedule {
 }
 
 extension FileUpload {
-  /// Where the parts are that are given up in the spool, or may be; nil without a session that could hold them.
+  /// The session that has the parts that are, or may be, given up in the spool; nil without a session that could hold
+  /// them.
   var pointer: SessionPointer? {
     guard receipt == nil, hasResumableSession, let session, let sessionID = session.id else { return nil }
     return SessionPointer(
@@ -73,7 +74,7 @@ extension FileUpload {
 }
 
 extension UploadSession {
-  /// A session of which only the spool's file, or the catalog, still knows where it is.
+  /// A session that only the spool's file, or the catalog, still names.
   init(_ pointer: SessionPointer, at now: ClockReading) {
     self.init(
       state: .unconfirmed, id: pointer.sessionID, nonce: pointer.nonce, chunkBytes: pointer.chunkBytes, epoch: 0,

@@ -1,11 +1,11 @@
-/// How many bytes a line has room for, by which the number of its streams goes: few at first, then twice what has arrived in the last two
-/// seconds (spec B: small and few, growing within seconds).
+/// How many bytes a line has room for, which sets the number of its streams: few at first, then twice what has arrived
+/// in the last two seconds (spec B: small and few, growing within seconds).
 ///
 /// On a slow line everything else waits behind them: answers, the next file's first byte, what a broken connection has lost. On a
 /// long and fast one they have to fill the line. Twice what arrives lets them grow as fast as TCP's own windows do, and no further
 /// than some seconds of the line.
 struct FlightWindow: Hashable, Sendable {
-  /// What has arrived for so long says how much may be on its way.
+  /// The time over which arrived bytes are counted, which bounds what may be in flight.
   private static let memory: Duration = .seconds(2)
   private static let slotNanoseconds: Int64 = 250_000_000
   private static let slotCount = 8
@@ -15,10 +15,10 @@ struct FlightWindow: Hashable, Sendable {
   private var slots: [Int] = Array(repeating: 0, count: Self.slotCount)
   /// The latest of them, since the clock's beginning.
   private var slot: Int64 = 0
-  /// Since when there has been something on its way without a pause.
+  /// Since when requests have been in flight without a pause.
   private var busySince: MonotonicTime?
 
-  /// So many bytes may always be on their way, and twice as many on a line of which nothing is known.
+  /// So many bytes may always be in flight, and twice as many on a line of unknown speed.
   init(bytesLeast: Int) { self.bytesLeast = bytesLeast }
 
   /// Bytes have arrived.
@@ -34,7 +34,7 @@ struct FlightWindow: Hashable, Sendable {
   /// A request has ended; so many are in flight now.
   mutating func ended(inFlight: Int) { if inFlight == 0 { busySince = nil } }
 
-  /// What the line took in the last two seconds. Nil where it had nothing to carry for a part of them: then it may take more.
+  /// What the line took in the last two seconds. Nil where it was idle for a part of them: then it may take more.
   func shown(at now: MonotonicTime) -> Int? {
     guard let busySince, now - busySince >= Self.memory else { return nil }
     return arrivedLately(at: now)
@@ -45,7 +45,7 @@ struct FlightWindow: Hashable, Sendable {
     shown(at: now).map { Double($0) / Self.memory.seconds }
   }
 
-  /// As many as may be on their way now, on a line of which this is known.
+  /// Bytes that may be in flight now, on a line of this known rate.
   func bytes(bytesPerSecond: Double?, at now: MonotonicTime) -> Int {
     let recent = arrivedLately(at: now)
     guard let bytesPerSecond else { return max(2 * bytesLeast, 2 * recent) }

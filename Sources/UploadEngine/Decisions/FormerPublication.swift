@@ -1,21 +1,22 @@
 public import FileModel
 import Lookup
 
-/// What was published last at the path of a file that the search has found, although the catalog does not say of this capture that it was
-/// delivered: the capture that was there was removed in the mount, or a later content of it was still to go.
+/// The latest publication at the path of a file that the scan has found, although the catalog does not record this
+/// capture as delivered. The capture that was there was removed in the mount, or a later content of it was still to be
+/// sent.
 public struct FormerPublication: Hashable, Sendable {
-  /// Which content.
+  /// The published content.
   let publication: EarlierPublication
-  /// From where.
+  /// The file that it was published from.
   var origin: PublicationOrigin
-  /// The name that was asked for.
+  /// The requested name.
   let name: String
-  /// By the server's clock, milliseconds since 1970; 0 where that is not known.
+  /// The time of publication by the server's clock, milliseconds since 1970; 0 where that is not known.
   let publishedAtMilliseconds: Int64
-  /// Nothing else was sent there since, of which no answer is known.
+  /// Nothing else was sent there since of which no answer is known.
   var isLast = true
 
-  /// Names what was published, and from where.
+  /// A publication and its origin.
   public init(
     publication: EarlierPublication, origin: PublicationOrigin, name: String, publishedAtMilliseconds: Int64,
     isLast: Bool = true
@@ -33,7 +34,7 @@ public struct FormerPublication: Hashable, Sendable {
   /// The file was changed after what was published.
   func isBefore(_ snapshot: FileSnapshot) -> Bool { origin.modifiedNanoseconds < snapshot.modifiedNanoseconds }
 
-  /// What the catalog would say if this file were what was published.
+  /// The catalog entry that this file would have if it were what was published.
   func entry(of file: FileUpload) -> CatalogEntry {
     CatalogEntry(
       id: file.id, path: origin.path, inode: file.snapshot.inode, sizeBytes: publication.sizeBytes,
@@ -48,8 +49,8 @@ public struct FormerPublication: Hashable, Sendable {
 }
 
 extension UploadSchedule {
-  /// What was published at the path of a file that was found counts: nothing else says what its content is. What a writer has closed is
-  /// as the catalog knows it.
+  /// The publication at the path of a found file counts: nothing else tells what its content is. What a writer has
+  /// closed is as the catalog records it.
   public func mayComeAfterPublication(_ snapshot: FileSnapshot) -> Bool {
     guard snapshot.interruption == nil || isUnknownAndUnproven(snapshot), !snapshot.isPartlyReleased,
       limits.leavesAlone(snapshot.names) == nil
@@ -60,19 +61,20 @@ extension UploadSchedule {
     return catalog.recovery.entry(of: snapshot.id)?.mayBeBehind(snapshot) ?? true
   }
 
-  /// In a copy of the spool that does not say what it is, what a power cut has left of a capture is as long as none that is known.
+  /// In a copy of the spool that does not say what it is, what a power cut has left of a capture has the size of none
+  /// that is known.
   private func isUnknownAndUnproven(_ snapshot: FileSnapshot) -> Bool {
     snapshot.interruption == .unproven && catalog.recovery.entry(of: snapshot.id) == nil
       && catalog.claims.unconfirmedEntry(of: snapshot.id) == nil
   }
 
-  /// An older content replaces nothing by itself, and the same one is not sent again. A newer one of another length is what it would be where
-  /// nothing was published; of the same length it may be a copy without its time.
+  /// An older content replaces nothing by itself, and the same one is not sent again. A newer one of another length is
+  /// treated as if nothing were published. Of the same length it may be a copy without its time.
   ///
-  /// Where a later content was still to go, or something was sent, it is not known whether that was published, which a power cut may have
-  /// taken from the catalog: there no content counts as delivered.
+  /// Where a later content was still to be sent, or something was sent, its publication is uncertain; a power cut may
+  /// have lost that record. There no content counts as delivered.
   ///
-  /// A capture that has got another name replaces nothing there, and is not there.
+  /// A renamed capture replaces nothing there, and is not there.
   mutating func findPublished(_ file: inout FileUpload, _ former: FormerPublication, besides known: CatalogEntry?) {
     guard publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true else { return }
     let (entry, isNewer) = (former.entry(of: file), former.isBefore(file.snapshot))
@@ -81,7 +83,7 @@ extension UploadSchedule {
       return
     }
     guard former.isLast, known == nil else {
-      // Where it is not known when that was changed, what the catalog knows of this capture is what it may be older than.
+      // Where the time of that change is unknown, what the catalog records of this capture is compared instead.
       let isTimeKnown = former.origin.modifiedNanoseconds < .max
       let time = isTimeKnown ? entry.modifiedNanoseconds : known?.modifiedNanoseconds ?? .max
       if file.snapshot.modifiedNanoseconds < time {
@@ -97,9 +99,9 @@ extension UploadSchedule {
     actions.append(.record(file.id))
   }
 
-  /// The server says what it has published of a capture that was found, and of whose delivery nothing here knows: the catalog was lost. Before
-  /// anything is sent its content is read and compared with that, whatever its time: the same one is not sent again, and an older one is
-  /// held. A newer one is sent; what is published stays, for nothing here shows that it is this spool's.
+  /// The server reports what it has published of a found capture of whose delivery nothing here knows: the catalog was
+  /// lost. Before anything is sent its content is read and compared, whatever its time. The same one is not sent again,
+  /// and an older one is held. A newer one is sent. What is published stays, for nothing shows that it is this spool's.
   mutating func findAtServer(_ id: FileID, _ published: FormerPublication, at now: ClockReading) {
     guard var file = files[id], file.mayBeAtServer else { return }
     file.mayBeAtServer = false
@@ -123,18 +125,19 @@ extension UploadSchedule {
 }
 
 extension CatalogEntry {
-  /// Something else than what it describes lies in the spool, and it does not say what was delivered; or what it describes was put back, and
-  /// something else may have been published at its path since.
+  /// The spool holds something else than the entry describes, which does not say what was delivered. Or the described
+  /// file was restored, and something else may have been published at its path since.
   fileprivate func mayBeBehind(_ snapshot: FileSnapshot) -> Bool {
     describes(snapshot) ? isPutBack(as: snapshot) : !isDelivered
   }
 
-  /// It was evicted, or removed by hand, which a killed mount did not record, and is there again as another file; or the spool was moved.
+  /// The file was evicted, or removed by hand, which a killed mount did not record, and is there again as another file;
+  /// or the spool was moved.
   private func isPutBack(as snapshot: FileSnapshot) -> Bool {
     isDelivered && (state == .evicted || inode != snapshot.inode)
   }
 
-  /// What is put back is not what the destination has: something else has been published there since which is newer.
+  /// A restored file is not what the destination has: something newer has been published there since.
   func isReplaced(by former: FormerPublication, in snapshot: FileSnapshot) -> Bool {
     guard isPutBack(as: snapshot), describes(snapshot), former.publication.fileID != id else { return false }
     return publishedPaths.contains(former.origin.path) && former.origin.modifiedNanoseconds < .max

@@ -29,20 +29,20 @@ final class HeldChunks: @unchecked Sendable {
 
   /// Digests by index of what the server acknowledged to us.
   private(set) var acknowledged: LookupTable<Int, ChunkDigest> = [:]
-  /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
+  /// SHA-256 by index of what the server reported when asked; CRC32C is not part of that answer.
   private var reported: LookupTable<Int, [UInt8]> = [:]
-  /// What the server had acknowledged and has no more, or has other bytes in its place, since it was asked. Where the file has given it up
-  /// nothing but these bytes may stand for it.
+  /// What the server had acknowledged and, by its latest answer, lacks or holds with other bytes. Where the file has
+  /// given it up only these bytes may replace it.
   private var lost: LookupTable<Int, ChunkDigest> = [:]
-  /// By what the server knows its chunks, where it gives them names.
+  /// The server's names for its chunks, where it assigns any.
   private var tokens: LookupTable<Int, String> = [:]
-  /// Nil until it is asked for, and after a chunk was replaced or taken out: neither can be undone in a tree or a chain.
+  /// Nil until it is needed, and after a chunk was replaced or removed: neither can be undone in a tree or a chain.
   private var commitment: Commitment?
   /// Indices in the order in which they changed, from change number ``firstChange`` on.
   private var changes: [Int] = []
   private var firstChange: UInt64 = 0
 
-  /// Nothing is known to be held; or what an earlier run knew, until the server is asked.
+  /// Nothing is known to be held, or only what an earlier run knew, until the server is asked.
   init(acknowledged: [ResumeRecord.AcknowledgedChunk] = []) {
     for chunk in acknowledged {
       self.acknowledged[chunk.index] = chunk.digest
@@ -52,46 +52,47 @@ final class HeldChunks: @unchecked Sendable {
 
   var isEmpty: Bool { acknowledged.isEmpty && reported.isEmpty }
 
-  /// True when the server is known to hold these bytes at this place.
+  /// True when the server is known to hold these bytes at this index.
   func holds(_ digest: ChunkDigest, at index: Int) -> Bool {
     if let known = acknowledged[index] { return known == digest }
     return reported[index] == digest.sha256
   }
 
-  /// The server is known to hold something at this place: these bytes or others.
+  /// The server is known to hold a chunk at this index, with these bytes or others.
   func hasAny(at index: Int) -> Bool { acknowledged[index] != nil || reported[index] != nil }
 
-  /// What the server said when it was asked that it holds at a place. Its CRC32C is not known.
-  /// Nil where it contradicts what it had acknowledged.
+  /// The digest that the server reported at an index. Its CRC32C is not known. Nil where it contradicts what the server
+  /// had acknowledged.
   func reportedDigest(of index: Int) -> ChunkDigest? {
     guard lost[index] == nil else { return nil }
     return reported[index].map { ChunkDigest(sha256: $0, crc32c: 0) }
   }
 
-  /// What the server is known to hold at a place.
+  /// The SHA-256 of what the server is known to hold at an index.
   func sha256(of index: Int) -> [UInt8]? { acknowledged[index]?.sha256 ?? reportedDigest(of: index)?.sha256 }
 
-  /// What is acknowledged, and what was and is lost: a later run is to know that older bytes in its place are not the file's.
+  /// What is acknowledged, and what was acknowledged and is lost: a later run has to know that older bytes there are
+  /// not the file's.
   var everAcknowledged: LookupTable<Int, ChunkDigest> {
     var known = acknowledged
     for (index, digest) in lost.sorted() { known[index] = digest }
     return known
   }
 
-  /// The name by which the server knows a chunk.
+  /// The server's name for a chunk.
   func token(of index: Int) -> String? { tokens[index] }
 
-  /// Each name once.
+  /// The server's names, each once.
   var distinctTokens: [String] { tokens.values { $0 }.sorted() }
 
-  /// A chunk of a sequence is acknowledged, this one or one behind it.
+  /// A chunk of a sequence is acknowledged, this one or a later one.
   func hasAcknowledged(from index: Int, in sequence: Range<Int>) -> Bool {
     // All chunks are one sequence: they were acknowledged in their order.
     if sequence.upperBound == .max { return acknowledged.count > index }
     return (index..<sequence.upperBound).contains { acknowledged[$0] != nil }
   }
 
-  /// Without a token, the one that is known stays.
+  /// Without a token, the known one stays.
   func acknowledge(_ digest: ChunkDigest, at index: Int, token: String? = nil) {
     let known = acknowledged.updateValue(digest, forKey: index)
     lost[index] = nil
@@ -105,13 +106,13 @@ final class HeldChunks: @unchecked Sendable {
     noteChange(of: index)
   }
 
-  /// The server's own word replaces whatever was believed. What it names by the token that it gave for it is what it took. What it had
-  /// lost and has again, because the right copy of it was restored, counts again.
+  /// The server's report replaces the earlier knowledge. What it names by the token that it assigned is what it took.
+  /// What it had lost and has again, because the right copy was restored, counts again.
   func replace(with digests: LookupTable<Int, [UInt8]>, tokens: LookupTable<Int, String> = [:]) {
     let known = everAcknowledged
     acknowledged = known.filter { index, digest in
       if let sha256 = digests[index] { return sha256 == digest.sha256 }
-      // The token of what is lost is that of other bytes.
+      // The token of a lost chunk names other bytes.
       guard lost[index] == nil else { return false }
       return tokens[index].map { $0 == self.tokens[index] } ?? false
     }
@@ -128,8 +129,8 @@ final class HeldChunks: @unchecked Sendable {
     reported[index] = digest.sha256
   }
 
-  /// The server still holds what it acknowledged, or has lost it, and the file has, or may have, other bytes there. True when it was
-  /// acknowledged.
+  /// The server still holds what it acknowledged, or has lost it, and the file has, or may have, other bytes there.
+  /// True when the chunk was acknowledged.
   @discardableResult
   func isOutdated(_ index: Int) -> Bool {
     let wasLost = lost.removeValue(forKey: index) != nil
@@ -143,13 +144,13 @@ final class HeldChunks: @unchecked Sendable {
     return true
   }
 
-  /// The server has said that it lacks it.
+  /// The server has reported the chunk missing.
   func lose(_ index: Int) {
     let digest = acknowledged[index]
     remove(index)
     guard let digest else { return }
     lost[index] = digest
-    // A record of changes would leave it out.
+    // A record of changes would omit it.
     forgetChanges()
   }
 
@@ -167,8 +168,8 @@ final class HeldChunks: @unchecked Sendable {
   /// The number of changes so far.
   var changeCount: UInt64 { firstChange + UInt64(changes.count) }
 
-  /// What has changed since there were so many changes, each chunk once; nil when that is no longer known. Earlier changes
-  /// are forgotten.
+  /// Chunks that have changed since this change number, each chunk once; nil when that is no longer known. Earlier
+  /// changes are forgotten.
   func changes(since count: UInt64) -> [ResumeSnapshot.Change]? {
     guard count >= firstChange, count <= changeCount else { return nil }
     changes.removeFirst(Int(count - firstChange))
@@ -193,7 +194,7 @@ final class HeldChunks: @unchecked Sendable {
   }
 
   private func forgetChanges() {
-    // One further, so that a mark of before is no mark any more.
+    // One further, so that an earlier mark is no longer valid.
     firstChange = changeCount + 1
     changes = []
   }

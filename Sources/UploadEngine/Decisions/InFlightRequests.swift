@@ -2,43 +2,43 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// A request that was sent and is not answered.
+/// A request that was sent and is not answered yet.
 struct InFlightRequest: Hashable, Sendable {
   /// What a request publishes.
   struct Publication: Hashable, Sendable {
     var path: RelativePath
     var file: FileID
     var epoch: UInt64
-    /// The request carries them.
+    /// True when the request carries the chunk or file bytes.
     var bodyBytes: UInt64
   }
 
   let order: SendOrder
-  /// The file that it was sent for; nil where it is for several, or for none.
+  /// The file that the request was sent for; nil where it is for several, or for none.
   let file: FileID?
-  /// The session that it ends.
+  /// The session that the request ends.
   var ending: SessionToEnd?
   var sentAt: MonotonicTime
-  /// What is published by it.
+  /// The publications that the request makes.
   var publishes: [Publication] = []
-  /// A commit of which not all chunks are at the server, or will be: it publishes nothing.
+  /// A commit of which not all chunks are, or will be, at the server: it publishes nothing.
   var lacksChunks = false
-  /// Of a chunk or a whole file.
+  /// Bytes of a chunk or a whole file.
   var byteCount = 0
-  /// Of these, what need not be sent because of compression.
+  /// Of these, the bytes saved by compression.
   var savedBytes = 0
-  /// Its files were compressed together.
+  /// The shared frame of files that were compressed together.
   var sharedFrame: SharedFrame?
-  /// Of these, what has arrived.
+  /// Of these, the bytes that have arrived.
   var sentBytes: UInt64 = 0
   var carriesSmallFiles = false
   /// The file that is read while it is sent.
   var streams: FileID?
-  /// Once it has ended: some of its body has gone out, as far as is known.
+  /// Set at the end: some of the body has gone out, as far as is known.
   var hasSentBytes = true
-  /// A watchdog ended it.
+  /// A watchdog has ended the request.
   var isGivenUp = false
-  /// Its connection was slower than others that are free; see `UploadSchedule+Stragglers`.
+  /// The request's connection was slower than others that are free; see `UploadSchedule+Stragglers`.
   var isStraggler = false
   var endpoint = EndpointID.first
 
@@ -49,38 +49,38 @@ struct InFlightRequest: Hashable, Sendable {
     self.endpoint = endpoint
   }
 
-  /// The files that it was sent for.
+  /// The files that the request was sent for.
   var files: [FileID] {
     let wholeFiles = order.wholeFiles
     return wholeFiles.isEmpty ? file.map { [$0] } ?? [] : wholeFiles.map(\.file)
   }
 
-  /// The only file whose bytes it carries.
+  /// The only file whose bytes the request carries.
   var onlyFile: FileID? { order.carriesBytes ? file : nil }
 
-  /// Of the only file whose bytes it carries.
+  /// The chunk indices of the only file whose bytes the request carries.
   var chunkIndices: [Int] { order.chunks?.chunks.map(\.index) ?? [0] }
 
-  /// It is about the file, perhaps beside others.
+  /// The request concerns the file, perhaps beside others.
   func concerns(_ id: FileID) -> Bool { file == id || order.wholeFiles.contains { $0.file == id } }
 }
 
-/// Requests in flight, and what they hold of the schedule's bounds until they end. Few: the bounds see to that.
+/// Requests in flight, and their share of the schedule's bounds until they end. The bounds keep them few.
 struct InFlightRequests: Sendable {
   private var table: OrderedDictionary<HTTPRequestID, InFlightRequest> = [:]
   private var next: UInt64 = 1
-  /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
-  /// the name would show what it no longer is.
+  /// Names with a publication in flight. One at a time: of two, the earlier one could arrive last at the receiver, and
+  /// the name would show an outdated content.
   private var names: LookupSet<RelativePath> = []
-  /// With chunks of sessions.
+  /// Requests with chunks of sessions.
   private(set) var chunkCount = 0
-  /// With small files.
+  /// Requests with small files.
   private(set) var smallCount = 0
-  /// Those that read their file while they send it.
+  /// Requests that read their file while they send it.
   private(set) var streamCount = 0
-  /// Sessions, questions, commits: ``SendOrder/isControl``.
+  /// Sessions, queries, commits: ``SendOrder/isControl``.
   private(set) var controlCount = 0
-  /// What may be published although no request for it is in flight.
+  /// Publications that may take effect although no request for them is in flight.
   var ambiguous = AmbiguousPublications()
 
   var isEmpty: Bool { table.isEmpty }
@@ -88,7 +88,7 @@ struct InFlightRequests: Sendable {
 
   subscript(id: HTTPRequestID) -> InFlightRequest? { table[id] }
 
-  /// Something is being published under this name.
+  /// A publication under this name is in flight.
   func isPublishing(_ name: RelativePath) -> Bool { names.contains(name) }
 
   // MARK: - Begin and end
@@ -105,7 +105,7 @@ struct InFlightRequests: Sendable {
     count(request, by: 1)
   }
 
-  /// Nil where it has ended before.
+  /// Ends the request; nil where it has ended before.
   mutating func end(_ id: HTTPRequestID) -> InFlightRequest? {
     guard let request = table.removeValue(forKey: id) else { return nil }
     names.subtract(request.publishes.map(\.path))
@@ -122,19 +122,19 @@ struct InFlightRequests: Sendable {
 
   // MARK: - Meanwhile
 
-  /// So much of its bytes has arrived.
+  /// So many of the request's bytes have arrived.
   mutating func arrived(_ bytes: UInt64, of id: HTTPRequestID) { table[id]?.sentBytes = bytes }
 
-  /// A watchdog ends it.
+  /// A watchdog ends the request.
   mutating func giveUp(_ id: HTTPRequestID) { table[id]?.isGivenUp = true }
 
-  /// It is ended because its connection is slower than others that are free.
+  /// The request is ended because its connection is slower than others that are free.
   mutating func endStraggler(_ id: HTTPRequestID) { table[id]?.isStraggler = true }
 
-  /// A commit of which chunks are missing, or are not.
+  /// Notes whether chunks of a commit are missing.
   mutating func commit(_ id: HTTPRequestID, lacksChunks: Bool) { table[id]?.lacksChunks = lacksChunks }
 
-  /// A file has parts of the session again that this one is to end.
+  /// A file has parts of the session again that this request is to end.
   mutating func keep(_ session: SessionToEnd, of id: HTTPRequestID) { table[id]?.ending = session }
 }
 

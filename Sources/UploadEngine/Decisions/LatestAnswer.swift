@@ -1,12 +1,12 @@
-/// How the request went that is being answered, and when the destination has answered last.
+/// The request that is being answered, and the time of the destination's latest answer.
 struct LatestAnswer: Hashable, Sendable {
-  /// What it took, where it carried bytes of files.
+  /// The duration of the request, where it carried bytes of files.
   private(set) var bodyTime: Duration = .zero
-  /// Whether bytes of files have gone out with it; nil where it was to carry none.
+  /// Whether bytes of files have gone out with the request; nil where it was to carry none.
   private(set) var hasSentBytes: Bool?
-  /// What was refused goes to another address at once.
+  /// The refused request goes to another address at once.
   private(set) var hasMoved = false
-  /// When the destination has said something last, whatever it was.
+  /// The time of the destination's latest answer, whatever it was.
   private(set) var answeredAt: MonotonicTime?
 
   mutating func begin(bodyTime: Duration, hasSentBytes: Bool?) {

@@ -1,33 +1,33 @@
 import FileModel
 
-/// How large files and requests may be: what the destination has said when it was asked, and what it, or something before it, has shown by
-/// refusing.
+/// How large files and requests may be: what the destination has reported when asked, and what it, or a proxy before
+/// it, has shown by refusing.
 struct LearnedSizes: Sendable {
-  /// What a request that was refused for its length says of the next ones.
+  /// What the refusal of a request for its length means for the next ones.
   enum Shortening: Hashable, Sendable {
-    /// Another one has shown it already.
+    /// An earlier request has shown it already.
     case known
     /// From now on no request is longer.
     case to(bytes: Int)
-    /// None that is shorter is of use.
+    /// No shorter request is of use.
     case useless
   }
 
-  /// The largest file that the destination takes, as it has said.
+  /// The largest file that the destination takes, by its own report.
   private(set) var fileBytesMax: UInt64?
-  /// The largest file that it takes in one request, as it has said or shown. It only shrinks: what was refused once costs a file's bytes
-  /// again.
+  /// The largest file that the destination takes in one request, as it has reported or shown. It only shrinks: what was
+  /// refused once costs a file's bytes again.
   private(set) var wholeFileBytesMax = Int.max
-  /// Longer requests are refused, as some of them have shown.
+  /// Longer requests are refused, as some have shown.
   private(set) var requestBytesMax = Int.max
-  /// So many small files go in one request; one until the receiver has said more.
+  /// The number of small files in one request; one until the receiver has reported more.
   private(set) var filesPerRequest = 1
   private var askedAt: MonotonicTime?
 
   /// Requests are halved to multiples of this.
   private static let requestBytesStep = 64 << 10
 
-  /// The answer of the destination; its latest word counts.
+  /// The destination's answer; the latest one counts.
   mutating func learn(_ stated: DestinationLimits) {
     fileBytesMax = stated.fileBytesMax
     if let bytes = stated.wholeFileBytesMax { refuseWholeFiles(longerThan: bytes) }
@@ -47,7 +47,7 @@ struct LearnedSizes: Sendable {
     return .to(bytes: requestBytesMax)
   }
 
-  /// Something before the destination may have changed: the next request shows it.
+  /// A proxy before the destination may have changed: the next request shows it.
   mutating func forgetRequestBytesMax() { requestBytesMax = .max }
 
   /// The destination may take more now: it is asked anew, and decides until then.
@@ -56,7 +56,7 @@ struct LearnedSizes: Sendable {
     askedAt = nil
   }
 
-  /// True where the destination is to be asked, which it was not for so long.
+  /// True where the destination is to be asked, which has not happened for so long.
   mutating func ask(after rest: Duration, at now: MonotonicTime) -> Bool {
     guard askedAt.map({ now - $0 >= rest }) ?? true else { return false }
     askedAt = now

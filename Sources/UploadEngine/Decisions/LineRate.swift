@@ -1,13 +1,14 @@
 /// How fast the line takes bytes as they are sent, which are fewer than those of the files where they are compressed.
 ///
-/// A line looks slower than it is while the processor does not keep up with it. Its best speed of late is therefore believed, and
-/// half of it after each ``memory`` without such a speed: otherwise compression that is too slow would make itself look worthwhile.
+/// A line seems slower than it is while the processor does not keep up with it. Its best speed of late is therefore
+/// believed, and half of it after each ``memory`` without such a speed: otherwise compression that is too slow would
+/// make itself look worthwhile.
 struct LineRate: Hashable, Sendable {
   private static let memory: Duration = .seconds(30)
 
   private var estimate: SpeedEstimate
   private var best: Best?
-  /// An earlier run may have been on another line: only what this one has measured is said.
+  /// An earlier run may have been on another line: only what this run has measured is shown.
   private var sampleCount = 0
 
   private struct Best: Hashable, Sendable {

@@ -1,20 +1,20 @@
-/// One path to the destination: how fast it is, how many streams fill it, and how much may be on its way (spec B, E3, E5).
+/// One path to the destination: how fast it is, how many streams fill it, and how much may be in flight (spec B, E3, E5).
 ///
 /// A path has its own rate, delay and requests in flight. It knows requests by their bytes, and nothing of files.
 struct LinkControl: Hashable, Sendable {
-  /// What holds for each path.
+  /// Bounds that hold for each path.
   struct Bounds: Hashable, Sendable {
-    /// Between the starts of two streams on a line that was idle.
+    /// The delay between the starts of two streams on a line that was idle.
     var rampDelay = UploadConstants.parallelRampUpDelay
-    /// As much as a stream is there for, at least; a shorter request says nothing about the line.
+    /// The least that a stream carries; a shorter request says nothing about the line.
     var streamBytesLeast = UploadConstants.chunkBytesMin
-    /// So much may always be on its way, however slow the line is.
+    /// Bytes that may always be in flight, however slow the line is.
     var flightBytesLeast = UploadConstants.flightBytesLeast
-    /// Requests in flight.
+    /// The most requests in flight.
     var requestsMax = UploadConstants.maxParallelChunkUploads
   }
 
-  /// What has arrived of the requests in flight: of their files' bytes, and of those that travel in their place.
+  /// What has arrived of the requests in flight: of their files' bytes, and of those sent instead of them.
   struct Arrived: Hashable, Sendable {
     var plainBytes: UInt64 = 0
     var sentBytes: UInt64 = 0
@@ -24,11 +24,11 @@ struct LinkControl: Hashable, Sendable {
   struct Ended: Hashable, Sendable {
     /// Bytes of its files.
     var byteCount: Int
-    /// What travelled in their place, where all of it did.
+    /// Bytes sent instead of them, where all were sent.
     var sentBytes: Int
     /// Of ``byteCount``, what was seen to have arrived before the answer.
     var arrivedBytes: UInt64
-    /// The bytes have travelled, and the destination has them.
+    /// The bytes were sent, and the destination has them.
     var isCarried: Bool
   }
 
@@ -38,14 +38,14 @@ struct LinkControl: Hashable, Sendable {
   private let bounds: Bounds
   private var estimate = SpeedEstimate()
   private var sampler: SpeedSampler
-  /// The same for the bytes as they are sent.
+  /// The estimate for the bytes as they are sent.
   private var lineRate = LineRate()
   private var lineSampler: SpeedSampler
   private var plan: StreamPlan
   private var window: FlightWindow
   /// The shortest time from a request without a body to its answer.
   private var answerTime: Duration?
-  /// When a request with bytes was answered last by what it has brought.
+  /// When a request with bytes was last answered because of what it carried.
   private(set) var carriedAt: MonotonicTime?
   /// Requests in flight with bytes of files.
   private(set) var inFlight = 0
@@ -69,7 +69,7 @@ struct LinkControl: Hashable, Sendable {
   /// How fast files go; nil until enough was measured.
   var bytesPerSecond: Double? { estimate.bytesPerSecond }
 
-  /// What a resume record says of it; nil before the first sample.
+  /// The estimate for a resume record; nil before the first sample.
   var measured: SpeedEstimate.State? { estimate.state.sampleCount > 0 ? estimate.state : nil }
 
   /// How fast the line takes bytes as they are sent.
@@ -78,7 +78,7 @@ struct LinkControl: Hashable, Sendable {
   /// What the line took in the last two seconds; nil where it had nothing to carry for a part of them.
   func shownBytesPerSecond(at now: MonotonicTime) -> Double? { window.bytesPerSecond(at: now) }
 
-  /// What a request's bytes may be expected to take, if nothing of them can be saved: others before them may have been compressed.
+  /// The rate that a request's bytes can expect if none of them can be saved: earlier ones may have been compressed.
   func expectedBytesPerSecond(at now: MonotonicTime) -> Double? {
     guard let files = bytesPerSecond else { return nil }
     return min(files, lineBytesPerSecond(at: now) ?? files)
@@ -86,10 +86,10 @@ struct LinkControl: Hashable, Sendable {
 
   // MARK: - Streams
 
-  /// What kind of line it is.
+  /// The kind of line.
   var tier: SpeedTier { plan.tier }
 
-  /// Streams that it is to carry now.
+  /// Streams that the line is to carry now.
   var streams: Int { plan.streams }
 
   /// When one more request with bytes may go out; nil while as many are in flight as may be.
@@ -97,7 +97,7 @@ struct LinkControl: Hashable, Sendable {
     plan.nextStart(inFlight: inFlight, limit: limit, at: now)
   }
 
-  /// Looks at the rate again.
+  /// Adjusts the streams to the rate.
   mutating func adjust(at now: MonotonicTime) { plan.adjust(to: bytesPerSecond, at: now) }
 
   /// So many connections have answered.
@@ -111,7 +111,7 @@ struct LinkControl: Hashable, Sendable {
 
   // MARK: - Requests
 
-  /// A request goes out with so many bytes. Of those that are in flight, so much has arrived.
+  /// A request goes out with so many bytes; `arrived` counts the others in flight.
   mutating func began(_ byteCount: Int, beside arrived: Arrived, at now: MonotonicTime) {
     inFlight += 1
     sampler.sent(byteCount, underWay: arrived.plainBytes, at: now)
@@ -120,7 +120,8 @@ struct LinkControl: Hashable, Sendable {
     window.started(at: now)
   }
 
-  /// One goes out that reads its file while it sends it: hours of it say nothing about the rate between two answers.
+  /// A request goes out that reads its file while it sends it: hours of it say nothing about the rate between two
+  /// answers.
   mutating func beganStreaming(at now: MonotonicTime) {
     inFlight += 1
     plan.started(inFlight: inFlight, at: now)
@@ -130,7 +131,7 @@ struct LinkControl: Hashable, Sendable {
   /// So many more bytes of a request have arrived.
   mutating func arrived(_ byteCount: Int, at now: MonotonicTime) { window.arrived(byteCount, at: now) }
 
-  /// A request has ended. Of those that are still in flight, so much has arrived.
+  /// A request has ended; `arrived` counts the others in flight.
   mutating func ended(_ request: Ended, beside arrived: Arrived, at now: MonotonicTime) {
     inFlight -= 1
     if request.isCarried {
@@ -152,30 +153,31 @@ struct LinkControl: Hashable, Sendable {
     }
   }
 
-  /// A request without a body was answered after so long: the fastest tell how long the way there and back is.
+  /// A request without a body was answered after so long: the fastest show the round-trip time.
   mutating func answered(after time: Duration) { answerTime = min(answerTime ?? time, time) }
 
   // MARK: - What may be on its way
 
-  /// One stream may be broken, and waits for its answers: on a line that is not among the slowest two of them leave it empty now and then.
+  /// One stream may be broken and wait for its answers. On a line that is not among the slowest, two of them leave it idle now and then.
   private var requestsLeast: Int {
     let megabits = (bytesPerSecond ?? 0) * 8 / 1_000_000
     return megabits < UploadConstants.fewStreamsMegabitsPerSecond
       ? StreamPlan.streamsMin : UploadConstants.slowTierChunks
   }
 
-  /// One more request with bytes of a larger file may go out: there is one for each shortest chunk that the line has room for. Two always
-  /// may, and four where the line is not among the slowest: while one waits for its answer the others fill the line.
+  /// Whether one more request with bytes of a larger file may go out: there is one for each shortest chunk that the
+  /// line has room for. Two are always allowed, and four where the line is not among the slowest: while one waits for
+  /// its answer the others fill the line.
   ///
-  /// The bytes of the requests are not counted: most of them wait in the requests, and take nothing of the line. It is the streams that fill a
-  /// queue on the way and share what comes through, and each of them may lose a chunk.
+  /// The bytes of the requests are not counted: most of them wait in the requests, and take nothing of the line. The
+  /// streams fill a queue on the path and share its rate, and each of them may lose a chunk.
   func hasRoom(beside awaited: Int, at now: MonotonicTime) -> Bool {
     guard inFlight >= requestsLeast else { return true }
     return inFlight < windowBytes(at: now) / bounds.streamBytesLeast + awaited
   }
 
-  /// So many of the requests under way have nothing to send, and wait for their answers: on a long line others go out beside them. Twice as many
-  /// as do on average: several begin together, and end so.
+  /// How many of the requests in flight have nothing to send and wait for their answers. On a long line others go out
+  /// beside them. Twice the average number: several begin together, and end so.
   func requestsAwaited(at now: MonotonicTime) -> Int {
     guard let bytesPerSecond, let answerTime else { return 0 }
     let waitingBytes = 2 * bytesPerSecond * answerTime.seconds
@@ -183,8 +185,9 @@ struct LinkControl: Hashable, Sendable {
     return Int(min(waitingBytes / Double(requestBytes), Double(bounds.requestsMax)).rounded())
   }
 
-  /// How long a request is that one of so many streams sends: what it carries in about two seconds. On a line of which nothing is known yet
-  /// each one is longer than the one that begins before it, so that they do not all wait for their answers at the same time.
+  /// The length of a request of each of so many streams: what it carries in about two seconds. On a line of unknown
+  /// speed each request is longer than the one that begins before it, so that they do not all wait for their answers at
+  /// the same time.
   func requestBytes(ofEachOf streams: Int, chunkBytes: Int, at now: MonotonicTime) -> Int {
     let window = windowBytes(at: now)
     let few = max(window / 4, (1 + inFlight) * chunkBytes)
@@ -192,9 +195,9 @@ struct LinkControl: Hashable, Sendable {
     return max(streamBytes(of: window, streams), first)
   }
 
-  /// The most that one request carries of several small files: all that may be under way take two seconds of the line together. A
-  /// request that breaks off takes all of its files with it. What the line has just shown counts before an estimate, to which such short
-  /// requests add nothing.
+  /// The most that one request carries of several small files: all that may be in flight take two seconds of the line
+  /// together. A request that breaks off takes all of its files with it. The latest measured rate counts before an
+  /// estimate, to which such short requests add nothing.
   func bundleBytes(ofEachOf requests: Int, at now: MonotonicTime) -> Int {
     (window.shown(at: now) ?? windowBytes(at: now) / 2) / max(1, requests)
   }
@@ -206,7 +209,7 @@ struct LinkControl: Hashable, Sendable {
 
   private func windowBytes(at now: MonotonicTime) -> Int { window.bytes(bytesPerSecond: bytesPerSecond, at: now) }
 
-  /// What one of so many streams carries in a second or two, and while it would wait for its answer otherwise: on a long line requests are longer.
+  /// What one of so many streams carries in a second or two, and while it would otherwise wait for its answer: on a long line requests are longer.
   private func streamBytes(of windowBytes: Int, _ streams: Int) -> Int {
     let share = Double(windowBytes) / Double(2 * max(1, streams))
     return Int(share * (1 + min(answerTime?.seconds ?? 0, Self.answerSecondsMax)))

@@ -2,12 +2,12 @@ import FileModel
 import Lookup
 
 extension UploadSchedule {
-  /// What the spool's disk has lost of a recording that a user wants as it is, where the server may have that; nil where nothing is
-  /// known of either.
+  /// The bytes that the spool's disk has lost of a recording that a user wants as it is, where the server may have
+  /// them; nil where nothing is known of either.
   ///
-  /// Only of a recording in its first writing: then a chunk that the record and the server agree on stands there as its writer left it,
-  /// because a chunk that is rewritten is taken out of the record (``takeGrowth(_:at:)``). What was written anew between the last look
-  /// at the growth and the power cut, and lost, counts as it was before.
+  /// Only of a recording in its first writing. Then a chunk that the record and the server agree on is as its writer
+  /// left it, because a rewritten chunk is taken out of the record (``takeGrowth(_:at:)``). What was rewritten between
+  /// the last growth check and the power cut, and lost, counts as it was before.
   func lostPlaces(of file: FileUpload) -> MissingBytes? {
     guard isInFirstWriting(file), file.session?.isOfFirstWriting == true,
       file.snapshot.interruption == .notOnDisk
@@ -15,10 +15,12 @@ extension UploadSchedule {
     return file.snapshot.missing
   }
 
-  /// Its record names what stands in the file as well. What was given up here is named whatever happens, and does not change.
+  /// The record of a first writing names what the file holds as well. What was given up here is named in any case, and
+  /// does not change.
   func isInFirstWriting(_ file: FileUpload) -> Bool { provesContents && file.revision == 0 && !file.lacksParts }
 
-  /// The server has confirmed what it holds: what the disk has lost of that counts as the server has it, and is not read here.
+  /// The server has confirmed what it holds. What the disk has lost of that counts as held by the server, and is not
+  /// read here.
   mutating func takeOverLostPlaces(of file: inout FileUpload) {
     guard let lost = file.progress.lost, let transfer = file.transfer, let held = file.session?.held else { return }
     for index in transfer.plan.wholeChunks(touching: lost.ranges) {
@@ -30,8 +32,8 @@ extension UploadSchedule {
     actions.append(.report(.takenOver(file.id, file.path, chunks: file.progress.takenOverChunks)))
   }
 
-  /// It is delivered. Where the server had what the copy here has not, the copy stays what it is: damaged. Otherwise it is what its user
-  /// wanted, and counts as whole.
+  /// The file is delivered. Where the server had what the local copy lacks, the copy stays damaged. Otherwise it is
+  /// what its user wanted, and counts as whole.
   mutating func settleLostPlaces(of file: inout FileUpload) {
     guard file.progress.lost != nil else { return }
     file.progress.lost = nil
@@ -45,8 +47,8 @@ extension UploadSchedule {
 }
 
 extension ChunkPlan {
-  /// The chunks in which any of these places lies and which are as long as a chunk can be: what the last one was like when it was sent
-  /// is not known.
+  /// The full-length chunks that any of these ranges touches. What the last, shorter one was like when it was sent is
+  /// not known.
   fileprivate func wholeChunks(touching places: [Range<UInt64>]) -> [Int] {
     let wholeCount = Int(clamping: sizeBytes / UInt64(chunkBytes))
     var indices: [Int] = []

@@ -3,15 +3,15 @@
 public struct MemoryBudget: Hashable, Sendable {
   /// Chunk requests in flight at most.
   public let chunksInFlight: Int
-  /// Chunks that may be read ahead of them.
+  /// Chunks that may be read ahead of those requests.
   public let chunksReadAhead: Int
-  /// No mappings: their pages would be the next to go.
+  /// No mappings: the kernel would evict their pages next.
   public let readsPlainly: Bool
 
-  /// Buffers that both need.
+  /// Buffers for the requests and the chunks read ahead.
   public var buffers: Int { chunksInFlight + chunksReadAhead }
 
-  /// The same, where a mount has set how many are read ahead.
+  /// The same, where the mount's settings give the number.
   func chunksReadAhead(of prefetch: Int) -> Int { self == .full ? prefetch : min(prefetch, chunksInFlight / 2) }
 
   /// Enough memory, or none that could be measured.
@@ -27,12 +27,12 @@ public struct MemoryBudget: Hashable, Sendable {
 
   private init(chunksInFlight: Int, readsPlainly: Bool) {
     self.chunksInFlight = chunksInFlight
-    // Half of them, so that the smallest budgets are really small.
+    // Half of the requests, so that the smallest budgets are really small.
     chunksReadAhead = min(UploadConstants.prefetchDepth, chunksInFlight / 2)
     self.readsPlainly = readsPlainly
   }
 
-  /// What this much available memory allows; nil means that it is not known.
+  /// The budget for this much available memory; nil means that it is not known.
   public init(availableBytes: UInt64?) {
     guard let availableBytes else {
       self = .full
@@ -41,7 +41,7 @@ public struct MemoryBudget: Hashable, Sendable {
     self = Self.steps.first { availableBytes > $0.above }?.budget ?? Self.smallest
   }
 
-  /// The budget after this one. It becomes smaller at once, and larger only when the additional buffers would leave it
+  /// The budget after this one. A budget shrinks at once, and larger only when the additional buffers would leave it
   /// enough: otherwise the memory that a smaller pool gives back would make it grow again, each time.
   public func next(availableBytes: UInt64?, bufferBytes: Int) -> MemoryBudget {
     let wanted = MemoryBudget(availableBytes: availableBytes)

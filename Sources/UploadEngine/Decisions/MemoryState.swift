@@ -1,11 +1,11 @@
-/// What memory allows, and what lies in it.
+/// What memory allows and holds.
 struct MemoryState: Sendable {
   /// What is read and sent at a time (spec A2).
   var budget = MemoryBudget.full
   var buffers = ReadBuffers()
   /// Files that memory does not hold.
   var unloaded = UnloadedFiles()
-  /// What is being done about files that are too many.
+  /// The unloading and loading of files when there are too many.
   var fit: MemoryFit
 
   init(filesMax: Int, deliveredMax: Int) { fit = MemoryFit(filesMax: filesMax, deliveredMax: deliveredMax) }

@@ -1,9 +1,9 @@
-/// A binary heap, lowest key first. Entries are never removed early: whoever looks at the first one checks whether it
-/// still matters.
+/// A binary heap, lowest key first. Entries are never removed early: the caller that reads the first one checks whether
+/// it still matters.
 struct MinimumHeap<Key: Comparable & Sendable, Value: Sendable>: Sendable {
   private var heap: [(key: Key, value: Value)] = []
 
-  /// How many entries there are, those included that no longer matter.
+  /// The number of entries, stale ones included.
   var count: Int { heap.count }
 
   /// The entry with the lowest key.

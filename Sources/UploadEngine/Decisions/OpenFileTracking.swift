@@ -2,10 +2,10 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Files that programs have open, and those of which chunks are sent before they may be published: whose size is asked for next, which
-/// get a session when, and whose turn to send early it is.
+/// Files that programs have open, and those of which chunks are sent before they may be published. Tracks whose size is
+/// asked for next, which get a session when, and whose turn to send early it is.
 struct OpenFileTracking: Sendable {
-  /// A file that gets a session when it stays open until then.
+  /// A file that gets a session when it stays open until `due`.
   struct PlannedSession: Hashable, Sendable {
     var id: FileID
     var due: MonotonicTime
@@ -13,15 +13,15 @@ struct OpenFileTracking: Sendable {
 
   /// Files that are open for writing.
   private(set) var open: OrderedSet<FileID> = []
-  /// Of which of these the size is asked for next.
+  /// The index of the open file whose size is asked for next.
   private var measuredNext = 0
-  /// By time.
+  /// Planned sessions by time.
   private(set) var planned: [PlannedSession] = []
   /// Files of which chunks are sent before they are complete, next turn first.
   private(set) var early: [FileID] = []
   /// How long growing files are left alone; longer while none of them grows.
   private var growthPause: Duration = .zero
-  /// A look since the last round has found something.
+  /// A check since the last round has found growth.
   private var hasGrown = false
 
   // MARK: - Open files
@@ -30,7 +30,7 @@ struct OpenFileTracking: Sendable {
 
   mutating func closed(_ id: FileID) { open.takeOut(id) }
 
-  /// A part of the open files, where they are many: to ask for each costs as much as a chunk, and most do nothing.
+  /// A part of the open files, where they are many: each query costs as much as a chunk, and most files are idle.
   mutating func takeFilesToMeasure(countMax: Int) -> [FileID] {
     let first = measuredNext < open.count ? measuredNext : 0
     let end = min(open.count, first + countMax)
@@ -40,14 +40,14 @@ struct OpenFileTracking: Sendable {
 
   // MARK: - Sessions
 
-  /// A file is to get a session; true when it is the next one.
+  /// Plans a session for a file; true when it is the next one.
   mutating func plan(_ id: FileID, at due: MonotonicTime) -> Bool {
     let place = (planned.lastIndex { $0.due <= due }).map { $0 + 1 } ?? 0
     planned.insert(PlannedSession(id: id, due: due), at: place)
     return place == 0
   }
 
-  /// The first ones have got theirs, or want none any more.
+  /// The first planned files have their session, or need none any more.
   mutating func removeFirstPlanned(_ count: Int) { planned.removeFirst(count) }
 
   // MARK: - Files that are sent early
@@ -58,7 +58,7 @@ struct OpenFileTracking: Sendable {
 
   mutating func leaveEarly(where isOver: (FileID) -> Bool) { early.removeAll(where: isOver) }
 
-  /// The file in this place has its turn, and is the last one now.
+  /// The file at this index has its turn, and becomes the last one.
   mutating func takeEarlyTurn(at place: Int) -> FileID {
     let id = early.remove(at: place)
     early.append(id)
@@ -68,7 +68,8 @@ struct OpenFileTracking: Sendable {
   /// A growing file has grown.
   mutating func noteGrowth() { hasGrown = true }
 
-  /// How long growing files are left alone now: for `interval` while they grow, for longer the longer none does, and the more there are.
+  /// How long growing files are left alone now: for `interval` while they grow, longer the longer none does, and longer
+  /// the more there are.
   mutating func takeGrowthPause(interval: Duration) -> Duration {
     growthPause = hasGrown ? interval : min(growthPause * 2, Self.growthPauseMax)
     growthPause = max(growthPause, interval * max(1, early.count / 16))
@@ -78,7 +79,7 @@ struct OpenFileTracking: Sendable {
 
   private static let growthPauseMax: Duration = .milliseconds(800)
 
-  /// What does not hold, in words.
+  /// The violated invariants, in words.
   var brokenInvariants: [String] {
     var broken: [String] = []
     if LookupSet(early).count != early.count { broken.append("an open file has two turns") }

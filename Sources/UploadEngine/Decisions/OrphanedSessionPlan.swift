@@ -2,27 +2,25 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// What becomes of sessions that this spool began, with which nobody goes on, and of which no end is known (a crash, a record
-/// that was lost, an end that never reached the server). That this spool began it is the proof that it may be ended: a
-/// session that only stands in the server's list may be another mount's, and is left alone however old it is.
+/// What becomes of sessions that this spool opened, that no client continues, and whose end is not known (a crash, a
+/// lost record, an abort that never reached the server). Only a session that this spool opened may be ended. A session
+/// that is only in the server's list may be another mount's, and is left alone however old it is.
 struct OrphanedSessionPlan: Hashable {
-  /// To be ended at the server.
+  /// Sessions to end at the server.
   var ended: [String] = []
-  /// The server does not have them any more.
+  /// Sessions that the server no longer has.
   var gone: [String] = []
   /// Sessions of others that began more than a week ago.
   var strangers = 0
 
-  /// At most so many are ended in one go.
+  /// The most sessions ended at once.
   static let countMax = 100
-  /// Pages of a list that are asked for in one go.
+  /// The most pages of a list that are asked for at once.
   static let pagesMax = 16
 
-  /// - Parameters:
-  ///   - candidates: Sessions that this spool began more than a week ago.
-  ///   - inUse: Those of files that are known, and those that are being ended.
-  ///   - pages: What the server says that it has; empty when it was not asked, or did not answer.
-  ///   - listedID: What a session is called there.
+  /// - Parameters: - candidates: Sessions that this spool began more than a week ago. - inUse: Sessions of known files,
+  ///   and those that are being ended. - pages: What the server lists; empty when it was not asked, or did not answer.
+  ///   - listedID: The server's name for a session.
   init(
     candidates: [String], inUse: LookupSet<String>, pages: [SessionPage], atSeconds now: Int64,
     sessionAge: Duration = UploadConstants.sessionMaxAge, listedID: (String) -> String = { $0 }
@@ -36,7 +34,7 @@ struct OrphanedSessionPlan: Hashable {
         !known.contains($0.id)
           && $0.begunAtSeconds.map { $0 < Self.latestBegin(atSeconds: now, sessionAge) } ?? false
       }
-    // Servers do not agree on where a page begins: only a list of one page says that something is not there.
+    // Servers do not agree on where a page begins: only a list of one page proves that a session is absent.
     guard pages.count == 1, pages[0].next == nil else {
       ended = left
       return
@@ -46,7 +44,7 @@ struct OrphanedSessionPlan: Hashable {
     gone = left.filter { !there.contains(listedID($0)) }
   }
 
-  /// Sessions that began before are left over: nobody goes on with them any more (spec B, sessionMaxAge).
+  /// Sessions that began before are orphaned: no client continues them any more (spec B, sessionMaxAge).
   static func latestBegin(atSeconds now: Int64, _ sessionAge: Duration) -> Int64 {
     now - sessionAge.components.seconds
   }
@@ -64,14 +62,14 @@ extension UploadSchedule {
     return sessions
   }
 
-  /// Ends sessions that nobody goes on with. None as long as it is not known of a file which upload has parts of it, or of an upload
-  /// whether it has parts of a file: one of them may have what is nowhere else, however old it is.
+  /// Ends sessions that no client continues. None while it is unknown of a file which upload has parts of it, or of an
+  /// upload whether it has parts of a file: one of them may have the only copy, however old it is.
   mutating func endSessions(_ ids: [String], at now: ClockReading) {
     guard maySpareSessions else { return }
     for id in ids { discard(SessionIdentity(id: id, nonce: []), of: nil, at: now) }
     pump(at: now)
   }
 
-  /// It is known of every file whether an upload has parts of it, and which.
+  /// True when it is known of every file whether an upload has parts of it, and which.
   var maySpareSessions: Bool { !catalog.recovery.lacksRecords && !files.values.contains { mayHaveUnreadRecord($0) } }
 }

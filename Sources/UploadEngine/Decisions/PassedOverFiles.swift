@@ -1,10 +1,11 @@
 import FileModel
 import Lookup
 
-/// Files of which a chunk was chosen and could not be sent. One would be chosen again at once, for ever: the others have their turn.
+/// Files of which a chunk was chosen and could not be sent. Such a file would be chosen again at once, for ever: the
+/// others have their turn.
 struct PassedOverFiles: Sendable {
   private var inThisPass: LookupSet<FileID> = []
-  private var everSaid: LookupSet<FileID> = []
+  private var reported: LookupSet<FileID> = []
 
   func contains(_ id: FileID) -> Bool { inThisPass.contains(id) }
 
@@ -13,5 +14,5 @@ struct PassedOverFiles: Sendable {
   mutating func insert(_ id: FileID) { inThisPass.insert(id) }
 
   /// True once for each file: the next pass may find the same.
-  mutating func isToBeSaid(of id: FileID) -> Bool { everSaid.insert(id).inserted }
+  mutating func isToBeSaid(of id: FileID) -> Bool { reported.insert(id).inserted }
 }

@@ -9,7 +9,7 @@ struct PrefetchPipeline: Hashable, Sendable {
   let parallelism: Int
   /// Bytes of buffers that may be in use: those of each request, and those ahead of them.
   let bufferBytes: Int
-  /// Those of them that are for what is read ahead of the requests.
+  /// Of these, bytes for chunks that are read ahead of the requests.
   let bytesReadAhead: Int
 
   init(limits: UploadLimits, destinationParallelism: Int, tierParallelism: Int = .max, memory: MemoryBudget) {
@@ -22,7 +22,7 @@ struct PrefetchPipeline: Hashable, Sendable {
   /// Another chunk request may go out.
   func maySend(inFlight: Int) -> Bool { inFlight < parallelism }
 
-  /// Another chunk of so many bytes may be read. `inUse` counts the buffers of what is being read, waits, and is in flight. A single
-  /// chunk is always read, however long it is.
+  /// Whether another chunk of so many bytes may be read. `inUse` counts the buffers of what is being read, waits, and
+  /// is in flight. A single chunk is always read, however long it is.
   func mayRead(_ byteCount: Int, inUse: Int) -> Bool { inUse == 0 || inUse + byteCount <= bufferBytes }
 }

@@ -1,24 +1,24 @@
 import FileModel
 import Lookup
 
-/// The reads that were asked for, and the buffers in which their bytes stay until they were sent or are not wanted any more (spec A2).
+/// The requested reads, and the buffers that keep their bytes until they are sent or no longer wanted (spec A2).
 struct ReadBuffers: Sendable {
-  /// What is read: a chunk of a file.
+  /// The chunk that is read, and its file.
   struct Reading: Hashable, Sendable {
     var file: FileID
     var index: Int
     var isOfGrowingFile: Bool
   }
 
-  /// What a read takes.
+  /// The buffer that a read takes.
   enum Buffer: Hashable, Sendable {
-    /// For a small file; `isForFrame` where it is read as it is because it will be compressed with others.
+    /// A buffer for a small file; `isForFrame` where it is read uncompressed because it will be compressed with others.
     case small(isForFrame: Bool)
     case chunk(byteCount: Int)
   }
 
   private struct Held: Sendable {
-    /// Nil once its end was told.
+    /// Nil once the end of the read was reported.
     var reading: Reading?
     var buffer: Buffer
     var saving = CompressionSaving.nothing
@@ -36,7 +36,7 @@ struct ReadBuffers: Sendable {
 
   func holds(_ read: ReadID) -> Bool { held[read] != nil }
 
-  /// Reads whose end was told, and whose bytes are kept.
+  /// Reads whose end was reported and whose bytes are kept.
   var ended: LookupSet<ReadID> { held.filter { $1.reading == nil }.keys }
 
   /// Takes a buffer for a read, until ``release(_:)``.
@@ -51,7 +51,7 @@ struct ReadBuffers: Sendable {
     return read
   }
 
-  /// A read has ended, and so much was saved of its bytes. What it was of; nil where that was told before.
+  /// A read has ended, and so much was saved of its bytes. Returns what was read; nil where that was reported before.
   mutating func ended(_ read: ReadID, saving: CompressionSaving) -> Reading? {
     guard var one = held[read], let reading = one.reading.take() else { return nil }
     one.saving = saving
@@ -59,13 +59,13 @@ struct ReadBuffers: Sendable {
     return reading
   }
 
-  /// What compression has saved of its bytes.
+  /// What compression has saved of the read's bytes.
   func saving(of read: ReadID) -> CompressionSaving { held[read]?.saving ?? .nothing }
 
-  /// It was read as it is, for a frame with others.
+  /// The read is uncompressed, for a frame with others.
   func isForFrame(_ read: ReadID) -> Bool { held[read]?.buffer == .small(isForFrame: true) }
 
-  /// Its buffer is free again. Without effect the second time.
+  /// The read's buffer is free again. Without effect the second time.
   mutating func release(_ read: ReadID) {
     switch held.removeValue(forKey: read)?.buffer {
     case .small: smallInUse -= 1

@@ -1,9 +1,9 @@
 /// How the bytes of a file are read (spec C1), from its size alone.
 struct ReadingPlan: Hashable {
-  /// The grid of windows that are mapped; nil for plain reads. A window is longer than its step, so that a block that
-  /// begins in it also ends in it.
+  /// The grid of windows that are mapped; nil for plain reads. A window is longer than its step, so that each block
+  /// lies within one window.
   let windowStep: UInt64?
-  /// Pages of what was acknowledged are dropped from the page cache.
+  /// Pages of acknowledged chunks are dropped from the page cache.
   let leavesNoTrace: Bool
 
   /// A mapping costs two system calls and a page fault for each 64 KiB: below this it cannot pay.

@@ -7,26 +7,26 @@ public struct RecoveredUploads: Sendable {
   let records: LookupTable<FileID, ResumeRecord>
   /// What is known of the speed of the link, from the record that knows most.
   let estimator: SpeedEstimate.State?
-  /// The longest chunk of a session that is gone on with: sessions keep the size that they have, whatever the settings say.
+  /// The longest chunk of a session that is continued: sessions keep their chunk size, whatever the settings say.
   let chunkBytesMax: Int
 
-  /// Files were delivered, or are half delivered: their destination takes uploads, and its 404 is of the moment.
+  /// Files were delivered, or partly so: their destination takes uploads, and its 404 is temporary.
   let provesAddress: Bool
 
-  /// There may be more records, which the disk could not give.
+  /// There may be more records that the disk could not return.
   let lacksRecords: Bool
 
-  /// The catalog was made anew, or is an older copy: what it does not know of was forgotten, or never known.
+  /// The catalog was created anew, or is an older copy: what it does not record was lost, or never known.
   let isCatalogAnew: Bool
 
-  /// Sessions that are still to be ended, and the time by which their age is told.
+  /// Sessions that are still to be ended, and the reference time for their age.
   let discarded: [DiscardedSession]
   let atSeconds: Int64
 
-  /// Files of which the catalog has entries that are read when they are needed: memory may not hold all.
+  /// Files whose catalog entries are read when they are needed: memory may not hold all.
   let unread: [FileID]
 
-  /// From the catalog and the resume records. `hasDeliveries`: of the entries that are not read some have receipts.
+  /// From the catalog and the resume records. `hasDeliveries`: some of the unread entries have receipts.
   public init(
     catalog: [CatalogEntry], unread: [FileID] = [], hasDeliveries: Bool = false, records: [ResumeRecord],
     lacksRecords: Bool = false, isCatalogAnew: Bool = false, discarded: [DiscardedSession] = [], atSeconds: Int64 = 0

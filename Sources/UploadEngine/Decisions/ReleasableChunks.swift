@@ -1,12 +1,12 @@
 import Lookup
 
-/// Which chunks of a transfer the server has on its disk, and which of them were given back to ours already.
+/// Which chunks of a transfer the server has on its disk, and which of them were already given up in the spool.
 struct ReleasableChunks: Sendable {
   /// Acknowledged chunks that are safe at the server and may be given back.
   private(set) var secured: LookupSet<Int> = []
-  /// Chunks that were offered, or found gone.
+  /// Chunks that were offered, or found released.
   private(set) var released: LookupSet<Int> = []
-  /// A resume record of this change or a later one knows all of ``secured``.
+  /// A resume record of this change or a later one has all of ``secured``.
   private(set) var securedAt: UInt64 = 0
 
   var count: Int { secured.count + released.count }
@@ -15,7 +15,7 @@ struct ReleasableChunks: Sendable {
 
   mutating func secured(at change: UInt64) { securedAt = change }
 
-  /// The lowest ones first: what was recorded last is most likely to be looked at.
+  /// The lowest indices first: the latest recorded parts are most likely to be read.
   mutating func take(countMax: Int, but last: Int) -> [Int] {
     let taken = secured.filter { $0 != last }.sorted().prefix(countMax)
     secured.subtract(taken)
@@ -28,7 +28,7 @@ struct ReleasableChunks: Sendable {
     released.insert(index)
   }
 
-  /// Its bytes are no longer what was sent.
+  /// The chunk's bytes are no longer what was sent.
   mutating func forget(_ index: Int) {
     secured.remove(index)
     released.remove(index)
@@ -36,10 +36,10 @@ struct ReleasableChunks: Sendable {
 }
 
 extension ChunkTransfer {
-  /// Chunks were acknowledged that the server may have in memory only.
+  /// Acknowledged chunks that the server may have in memory only.
   var hasUnsecured: Bool { doneCount > releasable.count }
 
-  /// The server has these on its disk; a resume record of this change or a later one knows them.
+  /// The server has these on its disk; a resume record of this change or a later one has them.
   func secure(_ digests: LookupTable<Int, [UInt8]>, knownAt change: UInt64) {
     for (index, digest) in digests.sorted() where states.indices.contains(index) {
       if case .done(let known) = states[index], known.sha256 == digest { releasable.secure(index) }

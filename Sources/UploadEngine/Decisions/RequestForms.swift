@@ -1,32 +1,32 @@
 import Lookup
 
-/// How requests may be formed besides plainly, as the destination's answers say: with several chunks, with zeros as such, compressed, and
-/// compressed together. A later answer counts more than an earlier one; one that says something of such forms, and nothing of one of them,
-/// knows that one not.
+/// The request forms that the destination's answers allow: several chunks, named zeros, compressed, compressed
+/// together. A later answer replaces an earlier one. An answer that names some forms excludes those that it does not
+/// name.
 struct RequestForms: Sendable {
-  /// What is known of a form that has a bound.
+  /// The bound of a form, as far as it is known.
   enum Bound: Hashable, Sendable {
-    /// The destination has not said anything yet.
+    /// The destination has not reported it yet.
     case unknown
     case none
-    /// So much of it in one request at most.
+    /// At most so much of the form in one request.
     case upTo(Int)
 
     fileprivate init(_ most: Int) { self = most > 0 ? .upTo(most) : .none }
   }
 
-  /// Several chunks of one session in one request: so many plain bytes.
+  /// Several chunks of one session in one request, in plain bytes.
   private(set) var runs = Bound.unknown
-  /// Chunks of zeros that are only named: so many ranges.
+  /// Chunks of zeros that are only named, in ranges.
   private(set) var zeros = Bound.unknown
   /// Small files that are compressed together.
   var sharedFrames = SharedFrames()
   private var offeredEncodings: LookupSet<OfferedEncoding> = [.identity]
-  /// A Zstandard frame was refused as such, whatever is offered: of several receivers at one address some may be older.
+  /// A Zstandard frame was refused, whatever is offered: of several receivers at one address some may be older.
   private var zstdIsRefused = false
   private var runFailures = RunFailures()
 
-  /// How bodies may travel; plain ones only until the receiver has said more.
+  /// The encodings of bodies; plain ones only until the receiver has reported more.
   var encodings: LookupSet<OfferedEncoding> {
     guard zstdIsRefused else { return offeredEncodings }
     var left = offeredEncodings
@@ -62,7 +62,7 @@ struct RequestForms: Sendable {
   /// Some chunks of a run have arrived.
   mutating func runSucceeded() { runFailures = RunFailures() }
 
-  /// A run has failed as a whole. Runs that were sent before the latest such failure fail together with it, as one.
+  /// A run has failed as a whole. Runs that were sent before the latest such failure count together with it, as one.
   mutating func runFailed(_ kind: StepFailure.Kind, sentAt: MonotonicTime, at now: MonotonicTime) {
     guard kind.refusesBundle || kind.leavesOpenWhatBecameOfIt, runFailures.latest.map({ sentAt > $0 }) ?? true else {
       return
@@ -70,17 +70,17 @@ struct RequestForms: Sendable {
     runFailures.note(refusesRuns: kind.refusesBundle, at: now)
   }
 
-  /// Runs that failed as a whole, in a row: something on the path may take single chunks alone.
+  /// Runs that failed as a whole, in a row: a proxy on the path may take single chunks only.
   private struct RunFailures: Hashable, Sendable {
     private var count = 0
     private(set) var latest: MonotonicTime?
     private(set) var restsUntil: MonotonicTime?
 
-    /// After a run that failed as a whole chunks go one by one for so long, and twice as long after each further one.
+    /// How long chunks go one by one after a run that failed as a whole; twice as long after each further one.
     private static let restMin: Duration = .seconds(30)
     private static let restMax: Duration = .seconds(3600)
 
-    /// A connection may break once; what the server, or something before it, says of the request counts the first time.
+    /// A connection may break once; what the server, or a proxy, answers to the request counts the first time.
     mutating func note(refusesRuns: Bool, at now: MonotonicTime) {
       latest = now
       count += 1
@@ -92,25 +92,25 @@ struct RequestForms: Sendable {
 
   /// Whether small files are compressed together.
   struct SharedFrames: Hashable, Sendable {
-    /// After tries that gained nothing, so many requests go without one at most.
+    /// The most requests without a shared frame after attempts that gained nothing.
     private static let restMax = 64
 
-    /// The receiver decodes them.
+    /// The receiver decodes shared frames.
     fileprivate(set) var isOffered = false
     private var rest = 0
     private var requestsLeft = 0
 
-    /// The next request is a try.
+    /// The next request tries a shared frame.
     var isDue: Bool { requestsLeft == 0 }
 
-    /// Whether the request that goes out now is a try.
+    /// Whether the request that goes out now tries a shared frame.
     mutating func isTried() -> Bool {
       guard !isDue else { return true }
       requestsLeft -= 1
       return false
     }
 
-    /// What came of one.
+    /// The result of one attempt.
     mutating func tried(_ frame: SharedFrame) {
       rest = frame.isShorter ? 0 : min(max(1, 2 * rest), Self.restMax)
       requestsLeft = rest

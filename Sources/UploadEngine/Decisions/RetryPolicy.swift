@@ -3,22 +3,23 @@
 struct RetryPolicy: Sendable {
   /// What to do about a failed request.
   enum Verdict: Hashable, Sendable {
-    /// The destination as a whole is not to be had: nothing is sent to it until a single probe has succeeded.
+    /// The destination as a whole is unavailable: nothing is sent to it until a single probe has succeeded.
     case pauseDestination
-    /// The destination, or what answers in its place, does not take this now. The file is tried again after a rest, for ever;
-    /// the destination rests as well when it says so of several files in a row.
+    /// The destination, or a proxy before it, does not take this now. The file is tried again after a rest, for ever.
+    /// The destination rests as well when it refuses several files in a row.
     case waitOut
-    /// This chunk (or session, or commit) is tried again after a rest; the other chunks go on.
+    /// This chunk (or session, or commit) is tried again after a rest; the other chunks continue.
     case retryStep
-    /// This file waits for a moment; the others go on.
+    /// This file waits for a moment; the others continue.
     case pauseFile
-    /// The destination has no room for this file now. It waits, and goes on with one chunk; the others go on.
+    /// The destination has no room for this file now. The file waits, and continues with one chunk; the others
+    /// continue.
     case waitForRoom
     /// The session is gone at the server, or of no use; open another.
     case startNewSession
-    /// It will not pass by itself. The file stays in the spool and can be retried.
+    /// The failure does not pass without a user's action. The file stays in the spool and can be retried.
     case fail
-    /// Nobody waits for the answer any more.
+    /// No caller waits for the answer any more.
     case ignore
   }
 
@@ -27,7 +28,7 @@ struct RetryPolicy: Sendable {
   let attemptsMax: Int
   let fileDelayMax: Duration
   let fileTriesMax: Int
-  /// Uploads were taken at this address by what earlier runs have left.
+  /// What earlier runs have left proves that uploads were taken at this address.
   var addressIsProven = false
 
   /// How often an address that has never taken an upload is asked before a file fails for it.
@@ -52,11 +53,11 @@ struct RetryPolicy: Sendable {
       if addressIsProven { return .waitOut }
       return attempts >= Self.addressTries ? .fail : .retryStep
     case .digestMismatch:
-      // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
-      // is no accident of the line, and somebody has to look at it.
+      // Damaged in transit: the bytes in the spool are good, so another attempt can succeed. Damage each time is no
+      // accident of the line, and an operator has to check it.
       return attempts >= attemptsMax ? .fail : .retryStep
     case .encodingRefused:
-      // The next try is coded otherwise (``RequestForms/encodings``).
+      // The next attempt uses another encoding (``RequestForms/encodings``).
       return attempts >= attemptsMax ? .fail : .retryStep
     case .sessionGone, .sessionDamaged, .notReplaceable, .nameTaken:
       return .startNewSession
@@ -80,8 +81,8 @@ struct RetryPolicy: Sendable {
     }
   }
 
-  /// The rest before the `attempts`th retry of a chunk. A request that came too early is answered by sending it again (RFC
-  /// 8470), and a chunk for which a commit waits holds up everybody: the first retry of both goes out at once.
+  /// The rest before the `attempts`th retry of a chunk. A request that came too early is answered by sending it again
+  /// (RFC 8470). A chunk that a commit waits for delays everything. So the first retry of both goes out at once.
   func delay(
     before attempts: Int, of failure: StepFailure, after previous: Duration?, isAwaited: Bool,
     using generator: inout any RandomNumberGenerator & Sendable
@@ -90,8 +91,8 @@ struct RetryPolicy: Sendable {
     return delay(after: previous, retryAfter: failure.retryAfter, using: &generator)
   }
 
-  /// The pause after a setback: each try costs what is sent of the file, so pauses grow further than those of a chunk, unless
-  /// there is little to send.
+  /// The pause after a setback: each attempt costs what is sent of the file. So pauses grow further than those of a
+  /// chunk, unless there is little to send.
   func delay(
     after setbacks: Setbacks, ofFileOf sizeBytes: UInt64, retryAfter: Duration?,
     using generator: inout any RandomNumberGenerator & Sendable
@@ -101,12 +102,13 @@ struct RetryPolicy: Sendable {
     return policy.delay(after: setbacks.previousDelay, retryAfter: retryAfter, grows: true, using: &generator)
   }
 
-  /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the first of a row of
-  /// failures is answered at the base. Where a try may leave something at the destination, pauses grow as those of large files do.
+  /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the
+  /// first of a series of failures has the base delay. Where a try may leave something at the destination, pauses grow
+  /// as those of large files do.
   ///
-  /// `grows`: up to half of the longest, each one is longer by half than the one before it. Drawn by the formula alone, a pause is
-  /// a tenth longer than the one before it in the middle, and a row of them may stay short for long (1 in some 50,000 rows of
-  /// twenty): where each try sends bytes again, that costs too much (spec E8).
+  /// `grows`: up to half of the longest, each one is longer by half than the one before it. Drawn by the formula alone,
+  /// a pause is a tenth longer than the one before it in the middle. A series may stay short for long (1 in some 50,000
+  /// series of twenty): where each try sends bytes again, that costs too much (spec E8).
   func delay(
     after previous: Duration?, retryAfter: Duration?, mayLeaveCopies: Bool = false, grows: Bool = false,
     using generator: inout any RandomNumberGenerator & Sendable
@@ -128,8 +130,8 @@ struct RetryPolicy: Sendable {
 }
 
 extension StepFailure.Kind {
-  /// The destination itself says it of the file, or makes nonsense of HTTP: asking for ever would cost more than it can win.
-  /// What is said of the destination as a whole, and what the network does, never ends a file.
+  /// The destination itself reports it of the file, or breaks HTTP: repeating for ever would cost more than it can
+  /// gain. Failures of the destination as a whole, and of the network, never end a file.
   var canEndFile: Bool {
     switch self {
     case .sessionGone, .sessionDamaged, .sequenceLost, .notReplaceable, .nameTaken, .conflict, .digestMismatch,
@@ -142,7 +144,7 @@ extension StepFailure.Kind {
     }
   }
 
-  /// The destination says of a commit that what it holds is not what is to be published.
+  /// The destination reports at a commit that what it holds is not what is to be published.
   var isOfCommit: Bool {
     switch self {
     case .conflict, .digestMismatch, .sequenceLost: true
@@ -150,8 +152,8 @@ extension StepFailure.Kind {
     }
   }
 
-  /// A request with several files that is refused so says nothing of each of them: whatever was wrong, it is not said whose fault
-  /// it was.
+  /// Such a refusal of a request with several files says nothing of each of them: it does not name the file that caused
+  /// it.
   var refusesBundle: Bool {
     switch self {
     case .badRequest, .encodingRefused, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .sessionDamaged,
@@ -163,7 +165,7 @@ extension StepFailure.Kind {
     }
   }
 
-  /// The server may have all of the request, and may be at it still.
+  /// The server may have all of the request, and may still be working on it.
   var leavesOpenWhatBecameOfIt: Bool {
     switch self {
     case .serverError, .misdirected, .unexpectedAnswer, .unclearEnd: true
@@ -185,10 +187,10 @@ extension StepFailure.Kind {
 
   /// What a failure says of the address that a request went to.
   enum EndpointVerdict {
-    /// It was not asked, or this side gave up.
+    /// The address was not asked, or this side gave up.
     case nothing
     case failed
-    /// The receiver itself has spoken.
+    /// The receiver itself has answered.
     case answered
   }
 

@@ -1,15 +1,16 @@
-/// The time that counts: that in which this program runs. Nothing moves, and nothing rests, while the machine sleeps (the monotonic clock
-/// stands) or the program is stopped, frozen or without a processor (it goes on, and deadlines are met late).
+/// The time that counts: that in which this program runs. Nothing moves, and nothing rests, while the machine sleeps,
+/// when the monotonic clock stops. The same holds while the program is stopped, frozen or without a processor, when the
+/// clock runs on and deadlines are handled late.
 package struct RunningTime: Sendable {
-  /// What the monotonic clock has counted without the program.
+  /// The time that the monotonic clock has counted without the program.
   private var lost: Duration = .zero
-  /// As the clocks were last read.
+  /// The latest reading of the clocks.
   private var latest: ClockReading?
 
   package init() {}
 
-  /// The time at which something happens, and how long nothing was done before it, where that is worth a word.
-  /// `wantedAt`: when something was to be done, in this time; nil where nothing was.
+  /// The time at which something happens, and how long nothing was done before it, where that is worth reporting.
+  /// `wantedAt`: the earliest deadline, in this time; nil where there is none.
   package mutating func read(_ clocks: ClockReading, wantedAt: MonotonicTime?) -> (now: ClockReading, pause: Duration?)
   {
     defer { latest = clocks }
@@ -25,7 +26,7 @@ package struct RunningTime: Sendable {
     return (shown(clocks), pause >= UploadConstants.pauseMin ? pause : nil)
   }
 
-  /// The same for what changes nothing.
+  /// The same for a call that changes nothing.
   func shown(_ clocks: ClockReading) -> ClockReading {
     var now = clocks
     now.monotonic = MonotonicTime(nanoseconds: clocks.monotonic.nanoseconds - lost.wholeNanoseconds)

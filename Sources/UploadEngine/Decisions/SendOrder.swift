@@ -4,7 +4,7 @@ package import FileModel
 public typealias SendOrder = UploadStep<SessionChunk, WholeFileOrder>
 
 extension SendOrder {
-  /// It carries nothing of a file's bytes, and is one of those that have a bound of their own.
+  /// A request that carries no bytes of a file, and has a bound of its own.
   var isControl: Bool {
     switch self {
     case .openSession, .querySession, .secureSession, .zeros, .commit: true
@@ -12,7 +12,7 @@ extension SendOrder {
     }
   }
 
-  /// Bytes of files go out with it.
+  /// Bytes of files go out with the request.
   var carriesBytes: Bool {
     switch self {
     case .chunk, .run, .wholeFile, .bundle: true
@@ -20,7 +20,7 @@ extension SendOrder {
     }
   }
 
-  /// The server assembles, or brings to its disk, before it answers.
+  /// The server assembles, or syncs to its disk, before it answers.
   var isAnsweredLate: Bool {
     switch self {
     case .commit, .secureSession: true
@@ -30,7 +30,7 @@ extension SendOrder {
 
   var isAbort: Bool { if case .abort = self { true } else { false } }
 
-  /// What an answer to it proves.
+  /// What an answer to the request proves.
   var proof: DestinationGate.Proof {
     switch self {
     case .prewarm, .querySession, .secureSession, .abort: .answers
@@ -39,7 +39,7 @@ extension SendOrder {
     }
   }
 
-  /// A file may be published by it that must not be published twice.
+  /// The request may publish a file that must not be published twice.
   func isAtMostOnce(_ once: AtMostOnceScope) -> Bool {
     switch self {
     case .commit: once == .everything
@@ -48,7 +48,7 @@ extension SendOrder {
     }
   }
 
-  /// The chunks that it carries, and of which session.
+  /// The chunks that the request carries, and their session.
   package var chunks: (session: SessionIdentity, chunks: [ChunkOrder])? {
     switch self {
     case .chunk(let one): (one.session, [one.chunk])
@@ -57,7 +57,7 @@ extension SendOrder {
     }
   }
 
-  /// The files that go whole with it.
+  /// The files that the request carries whole.
   package var wholeFiles: [WholeFileOrder] {
     switch self {
     case .wholeFile(let one): [one]
@@ -66,15 +66,15 @@ extension SendOrder {
     }
   }
 
-  /// The buffers whose bytes it carries.
+  /// The buffers whose bytes the request carries.
   var reads: [ReadID] { chunks?.chunks.map(\.read) ?? wholeFiles.compactMap(\.read) }
 
-  /// The files whose contents it publishes.
+  /// The files whose contents the request publishes.
   var contents: [FileID] {
     if case .commit(let commit) = self { commit.fileID.map { [$0] } ?? [] } else { wholeFiles.map(\.file) }
   }
 
-  /// The files that it names, and their paths.
+  /// The files that the request names, and their paths.
   package var publications: [(file: FileID, path: RelativePath)] {
     switch self {
     case .openSession(let opening): [(opening.fileID, opening.path)]

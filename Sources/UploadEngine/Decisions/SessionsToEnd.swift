@@ -3,13 +3,13 @@ import FileModel
 /// A session that no file needs any more, which the server is to forget.
 struct SessionToEnd: Hashable, Sendable {
   var session: SessionIdentity
-  /// What the catalog has of it.
+  /// The catalog's record of the session.
   var origin: DiscardedSession
-  /// At the latest then, also while there is something better to do.
+  /// The latest time for the request, also while other work is waiting.
   var due: MonotonicTime
-  /// How often it could not be ended; from then on not before.
+  /// How often the request has failed; after that `due` is the earliest time.
   var attempts = 0
-  /// A file has parts of it again: what the server did not do is not asked for once more.
+  /// A file has parts of the session again: a failed request is not repeated.
   var isKept = false
 
   init(session: SessionIdentity, of origin: DiscardedSession, due: MonotonicTime) {
@@ -18,15 +18,16 @@ struct SessionToEnd: Hashable, Sendable {
     self.due = due
   }
 
-  /// Its time has come, or nothing better is to be done: then it also finds out whether the destination is there again.
+  /// True when its time has come, or no other work is waiting. In the latter case the request also probes whether the
+  /// destination is back.
   fileprivate borrowing func isTime(isBusy: Bool, at now: MonotonicTime) -> Bool {
     due <= now || !isBusy && attempts == 0
   }
 }
 
-/// Such sessions, in the order in which they came up.
+/// Such sessions, in the order of their addition.
 struct SessionsToEnd: Sendable {
-  /// So many are remembered; what is beyond is in the catalog, for a later run.
+  /// The most sessions in memory; the rest are in the catalog, for a later run.
   static let countMax = 4096
 
   private var sessions: [SessionToEnd] = []
@@ -39,19 +40,19 @@ struct SessionsToEnd: Sendable {
     if sessions.count > Self.countMax { sessions.removeFirst() }
   }
 
-  /// A file says that it has parts of it. True where it was among them.
+  /// A file has parts of the session. True where it was to be ended.
   mutating func spare(_ id: String) -> Bool {
     let count = sessions.count
     sessions.removeAll { $0.session.id == id }
     return sessions.count < count
   }
 
-  /// Asked for each small file that comes or goes: what waits is not copied for that.
+  /// Called for each small file that is added or removed: the waiting sessions are not copied for that.
   func isAnyTime(isBusy: Bool, at now: MonotonicTime) -> Bool {
     sessions.contains { $0.isTime(isBusy: isBusy, at: now) }
   }
 
-  /// The first whose time has come, after so many that were looked at; and how many have been looked at by then.
+  /// The first session whose time has come, after the given position; advances the position past the checked ones.
   mutating func takeNext(after position: inout Int, isBusy: Bool, at now: MonotonicTime) -> SessionToEnd? {
     while position < sessions.count {
       if sessions[position].isTime(isBusy: isBusy, at: now) { return sessions.remove(at: position) }

@@ -1,29 +1,29 @@
-/// How often what had been sent of one content was of no use, and had to go out again (spec E8).
+/// How often what had been sent of one content was useless, and had to go out again (spec E8).
 ///
-/// Chunks that are acknowledged in between change nothing: a server that takes every chunk and forgets the upload at its end
-/// would be sent the same bytes for ever. A new count begins with another content, with a retry, and with the delivery; with another
-/// content, most of which may be the same bytes, the pauses go on.
+/// Chunks that are acknowledged in between change nothing: a server that takes every chunk and forgets the upload at
+/// its end would get the same bytes for ever. A new count begins with another content, with a retry, and with the
+/// delivery; with another content, most of which may be the same bytes, the pauses continue.
 struct Setbacks: Hashable, Sendable {
-  /// Of the present content.
+  /// Setbacks of the present content.
   private(set) var count = 0
-  /// Those that the destination is to blame for. They are not counted by their reasons: two that take turns are no better
+  /// Setbacks that the destination causes. They are not counted by their reasons: two alternating ones are no better
   /// than one.
   private(set) var tries = 0
-  /// Those by which something was lost that the destination had acknowledged.
+  /// Setbacks that lost something that the destination had acknowledged.
   private(set) var losses = 0
-  /// When the latest one was noted. Requests that were sent before then belong to it.
+  /// The time of the latest setback. Requests that were sent before then belong to it.
   private(set) var notedAt: MonotonicTime?
-  /// The pause that followed the latest one, also of an earlier content.
+  /// The pause that followed the latest setback, also of an earlier content.
   var previousDelay: Duration?
 
-  /// The destination has lost more than once what it had acknowledged. Once may be an accident; from now on little goes out before
-  /// it is seen whether that lasts.
+  /// The destination has lost acknowledged bytes more than once. Once may be an accident. From now on little goes out
+  /// before it is known whether that continues.
   var areRepeated: Bool { losses > 1 }
 
-  /// What failed was sent after the latest one.
+  /// The failed request was sent after the latest setback.
   func isAnother(sentAt: MonotonicTime) -> Bool { notedAt.map { sentAt > $0 } ?? true }
 
-  /// Nothing of the content was of no use yet, nor of those before it.
+  /// The first setback of this content, and of those before it.
   var areFirst: Bool { count <= 1 && previousDelay == nil }
 
   /// The file has another content.
@@ -33,10 +33,11 @@ struct Setbacks: Hashable, Sendable {
     previousDelay = delay
   }
 
-  /// What was sent before it was due is given up; what is sent when it is due has its own tries.
+  /// Early sending is given up; sending when the file is due has its own attempts.
   mutating func earlySendingEnded() { tries = 0 }
 
-  /// One more. `tries` is how often it was met before it was given up; 0 when nobody is to blame.
+  /// One more setback. `tries` is how often the failure had occurred before it; 0 when the destination is not its
+  /// cause.
   mutating func note(tries: Int, isLoss: Bool = false, at now: MonotonicTime) {
     count += 1
     notedAt = now

@@ -5,7 +5,7 @@ struct SmallFileTurns: Sendable {
   private var queue = FileQueue()
   /// Files that may go out: their bytes are read, or they are empty.
   private(set) var ready: [FileID] = []
-  /// Since when the first of them waits for company; nil while there is none.
+  /// Since when the first of them waits for others; nil while there is none.
   private(set) var readySince: MonotonicTime?
 
   /// Waits for a buffer.
@@ -14,21 +14,21 @@ struct SmallFileTurns: Sendable {
   /// The file to read next.
   mutating func popFirst() -> FileID? { queue.popFirst() }
 
-  /// Its bytes are there.
+  /// The file's bytes are read.
   mutating func becameReady(_ id: FileID) { ready.append(id) }
 
-  /// From now on the first of those that are ready waits, unless it does already.
+  /// From now on the first of the ready files waits, unless it does already.
   mutating func beginGathering(at now: MonotonicTime) { readySince = ready.isEmpty ? nil : readySince ?? now }
 
-  /// Some have gone: the others wait from now on.
+  /// Some have been sent: the others wait from now on.
   mutating func gatherAnew(at now: MonotonicTime) { readySince = ready.isEmpty ? nil : now }
 
-  /// These of the ready ones are so still, in this order.
+  /// Of the ready files these remain, in this order.
   mutating func keepReady(_ ids: [FileID]) { ready = ids }
 
-  /// Files that wait to be read, from the one that came last on.
+  /// Files that wait to be read, the latest first.
   var latestFirst: ReversedCollection<ArraySlice<FileID>> { queue.latestFirst }
 
-  /// Files that are never to be read.
+  /// Removes files that will never be read.
   mutating func removeWaiting(where isGone: (FileID) -> Bool) { queue.removeAll(where: isGone) }
 }

@@ -33,7 +33,7 @@ public struct SpeedEstimate: Hashable, Sendable {
   /// Outliers in a row, positive when they lie above the estimate. One is an accident; the third is a new link.
   private var outliers = 0
 
-  /// An estimate that knows nothing, or what an earlier run knew. Figures that cannot be are taken as nothing.
+  /// An estimate that knows nothing, or what an earlier run knew. Impossible figures count as nothing.
   public init(_ state: State? = nil) {
     let nothing = State(bytesPerSecond: 0, variance: 0, sampleCount: 0)
     guard let state, state.sampleCount > 0, state.bytesPerSecond > 0, state.bytesPerSecond <= Self.bytesPerSecondMax,
@@ -43,7 +43,7 @@ public struct SpeedEstimate: Hashable, Sendable {
       return
     }
     self.state = state
-    // The run before may have been in another network: remembered, but doubted.
+    // The earlier run may have been in another network: its estimate is kept with a large variance.
     self.state.variance = max(state.variance, state.bytesPerSecond * state.bytesPerSecond / 4)
     self.state.sampleCount = min(state.sampleCount, 1 << 20)
   }
@@ -83,7 +83,7 @@ public struct SpeedEstimate: Hashable, Sendable {
     if innovation * innovation > bound * (state.variance + noise) {
       outliers = innovation > 0 ? max(1, outliers + 1) : min(-1, outliers - 1)
       if abs(outliers) < 3 {
-        // As noisy as it takes to be no surprise: it moves the estimate a little.
+        // As noisy as necessary to be no surprise: the sample moves the estimate a little.
         noise = max(noise, innovation * innovation)
       } else {
         state.variance = innovation * innovation
@@ -98,56 +98,57 @@ public struct SpeedEstimate: Hashable, Sendable {
 }
 
 /// Cuts the acknowledgements of all streams into samples for a ``SpeedEstimate``. Only the time in which the link had
-/// something to carry counts, and only chunks that are long enough to say something about the link: a thousand tiny
-/// files measure the round trip. Nor does a time in which nothing was sent and nothing answered, but for a request that stood: were it
-/// counted once the next one goes out, each that hangs would have the next one waited for longer.
+/// something to carry counts. Only chunks that are long enough to measure the link count: a thousand tiny files measure
+/// the round trip. A time in which nothing was sent or answered, except a stalled request, does not count. Otherwise
+/// each stalled request would lengthen the wait for the next one.
 struct SpeedSampler: Hashable, Sendable {
   /// Shorter intervals measure how acknowledgements bunch up.
   static let intervalMin: Duration = .milliseconds(250)
-  /// After so long without a request sent or ended, the next one that is sent begins a new sample. Where all streams are busy, one is
-  /// sent when another one has ended.
+  /// After so long without a request sent or ended, the next one begins a new sample. Where all streams are busy, a
+  /// request is sent when another one has ended.
   static let quietMax: Duration = .seconds(1)
 
   private let bytesLeast: Int
   private var inFlight = 0
   private var start: MonotonicTime?
-  /// When a request was sent or has ended last.
+  /// The time when a request was last sent or ended.
   private var latest: MonotonicTime?
   private var bytes: UInt64 = 0
-  /// What had arrived by then of requests that were not answered.
-  private var underWayAtStart: UInt64 = 0
+  /// What had arrived by then of unanswered requests.
+  private var unansweredAtStart: UInt64 = 0
 
   /// Requests with fewer bytes than these say nothing.
   init(bytesLeast: Int = UploadConstants.chunkBytesMin) { self.bytesLeast = bytesLeast }
 
-  private func isTelling(_ byteCount: Int) -> Bool { byteCount >= bytesLeast }
+  private func isInformative(_ byteCount: Int) -> Bool { byteCount >= bytesLeast }
 
   /// A request goes out; `underWay` has arrived of those that are not answered.
   mutating func sent(_ byteCount: Int, underWay: UInt64 = 0, at now: MonotonicTime) {
-    guard isTelling(byteCount) else { return }
+    guard isInformative(byteCount) else { return }
     if start != nil, let latest, now - latest >= Self.quietMax { begin(with: underWay, at: now) }
     inFlight += 1
     latest = now
   }
 
-  /// A request has ended; the sample that its acknowledgement completes, if it does. Of its bytes so many are counted; nil is all of them.
+  /// A request has ended. Returns the sample that its acknowledgement completes, if it does. Of its bytes so many are
+  /// counted; nil is all of them.
   ///
   /// `underWay` has arrived of those that are not answered. Without it a sample is what happened to be answered within it: a request that
   /// took ten seconds, or three that end together.
   mutating func ended(
     _ byteCount: Int, counting counted: Int? = nil, isAcknowledged: Bool, underWay: UInt64 = 0, at now: MonotonicTime
   ) -> (UInt64, Duration)? {
-    guard isTelling(byteCount) else { return nil }
+    guard isInformative(byteCount) else { return nil }
     latest = now
     inFlight = max(0, inFlight - 1)
     defer { if inFlight == 0 { start = nil } }
     guard isAcknowledged else {
-      // What had arrived of it is no part of what comes.
+      // What had arrived of the request is not part of the next sample.
       if start != nil { begin(with: underWay, at: now) }
       return nil
     }
     guard let start else {
-      // The first acknowledgement also took the way through empty buffers and handshakes: from here on it counts.
+      // The first acknowledgement also includes empty buffers and handshakes: samples begin here.
       begin(with: underWay, at: now)
       return nil
     }
@@ -155,12 +156,12 @@ struct SpeedSampler: Hashable, Sendable {
     guard now - start >= Self.intervalMin else { return nil }
     defer { begin(with: underWay, at: now) }
     let arrived = bytes &+ underWay
-    return arrived > underWayAtStart ? (arrived - underWayAtStart, now - start) : nil
+    return arrived > unansweredAtStart ? (arrived - unansweredAtStart, now - start) : nil
   }
 
   private mutating func begin(with underWay: UInt64, at now: MonotonicTime) {
     start = now
     bytes = 0
-    underWayAtStart = underWay
+    unansweredAtStart = underWay
   }
 }

@@ -44,8 +44,8 @@ public enum SpeedTier: String, Sendable, CaseIterable {
     }
   }
 
-  /// The chunk size of a new session for a file: the tier's, bounded by a buffer, and so that a file has as many chunks as
-  /// there are streams, where they do not become shorter than a slow link's chunk. Nil is a size that is not known yet.
+  /// The chunk size of a new session for a file: the tier's, bounded by a buffer. A file has as many chunks as there
+  /// are streams, unless they became shorter than a slow link's chunk. Nil is a size that is not known yet.
   func chunkBytes(forFileOf sizeBytes: UInt64?, streams: Int, bufferBytes: Int) -> Int {
     let most = max(1, min(chunkBytes, bufferBytes))
     guard let sizeBytes else { return most }

@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// What is to be done with files in the spool, in order, and which of them are about to go by a rule.
+/// Actions on files in the spool, in order, and the files that a rule is about to remove.
 struct SpoolOrders: Sendable {
   private var orders: [SpoolOrder] = []
   /// Interrupted files that are to be removed.
@@ -12,7 +12,7 @@ struct SpoolOrders: Sendable {
 
   mutating func append(_ order: SpoolOrder) { orders.append(order) }
 
-  /// At most two for each file between two calls.
+  /// Takes the orders. At most two for each file between two calls.
   mutating func takeAll() -> [SpoolOrder] {
     defer { orders.removeAll() }
     return orders
@@ -20,6 +20,6 @@ struct SpoolOrders: Sendable {
 
   mutating func noteLeaving(_ id: FileID) { leaving.append(id) }
 
-  /// It is to go no longer, or is gone.
+  /// The file is no longer to be removed, or is removed.
   mutating func endLeaving(_ id: FileID) { leaving.takeOut(id) }
 }

@@ -1,9 +1,9 @@
-/// The wall clock as it would have gone on from its first reading. How long something is kept is counted by it, so that a clock that is set
-/// makes nothing old, and keeps nothing for ever.
+/// The wall clock as it would have run on from its first reading. How long something is kept is counted by this clock,
+/// so that setting the wall clock expires nothing early or late.
 struct SteadyClock: Sendable {
   private var first: ClockReading?
 
-  /// Milliseconds since 1970, had nothing but time moved the clock since the first reading.
+  /// Milliseconds since 1970, had the clock not been set since the first reading.
   mutating func milliseconds(at now: ClockReading) -> Int64 {
     let first = first ?? now
     self.first = first

@@ -1,6 +1,6 @@
 /// How many chunk requests may be in flight: a ramp at the start, the tier of the link from then on (spec B, E5).
 struct StreamPlan: Hashable, Sendable {
-  /// Fewer streams than this would let one broken one stop everything.
+  /// With fewer streams a single broken one would stop everything.
   static let streamsMin = 2
   /// After a stall the number of streams is halved, and may double again after this long without one.
   private static let stallMemory: Duration = .seconds(30)
@@ -15,7 +15,7 @@ struct StreamPlan: Hashable, Sendable {
   private var idleSince: MonotonicTime?
   private var stalledAt: MonotonicTime?
   private var stallBound = SpeedTier.unknown.parallelChunks
-  /// Taking streams away has made this link slower: it is bound by its connections, not by itself.
+  /// Fewer streams have made this link slower: it is bound by its connections, not by itself.
   private var streamsNeeded = 0
   private var cut: Cut?
 
@@ -81,7 +81,7 @@ struct StreamPlan: Hashable, Sendable {
 
   private var wanted: Int { max(Self.streamsMin, min(max(tier.parallelChunks, streamsNeeded), stallBound)) }
 
-  /// Looks at the estimate again.
+  /// Adjusts the plan to the estimate.
   mutating func adjust(to bytesPerSecond: Double?, at now: MonotonicTime) {
     forgetStalls(at: now)
     tier = SpeedTier(bytesPerSecond: bytesPerSecond)

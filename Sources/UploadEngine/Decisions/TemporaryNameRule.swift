@@ -8,7 +8,7 @@ public struct TemporaryNameRule: Hashable, Sendable {
   /// What mkstemp(3) and its like make: rsync's `.name.XXXXXX`, GNU patch's `name.oXXXXXX`, GLib's `name.XXXXXX`, rrdtool's
   /// `name.rrdXXXXXX`, and the whole names of zip, perl -i, strip, gphoto2 and git's objects; and git's locks.
   public var recognisesDrawnNames: Bool
-  /// Others, by the user's choice.
+  /// Other patterns, by the user's choice.
   public var patterns: [Glob] = []
 
   /// The names of browsers, downloaders, editors, DuckDB, exiftool, metaflac, gphoto2, git, rsync, patch, GLib, rrdtool, zip, perl and
@@ -38,7 +38,7 @@ public struct TemporaryNameRule: Hashable, Sendable {
       && path.components.dropLast().contains { $0.suffix(4).elementsEqual(".git".utf8) }
   }
 
-  /// True when the name (a path's last component) is temporary, whatever the user's patterns say.
+  /// True when the name (a path's last component) is temporary, without regard to the user's patterns.
   public func matches(_ name: some Collection<UInt8>) -> Bool {
     let lowercased = name.map { $0 >= 0x41 && $0 <= 0x5a ? $0 | 0x20 : $0 }
     for suffix in suffixes where lowercased.count > suffix.utf8.count {
@@ -48,7 +48,7 @@ public struct TemporaryNameRule: Hashable, Sendable {
     return Self.drawnNameEnds(Array(name)) != nil || Self.isDrawn(Array(name))
   }
 
-  /// The name that a file with a temporary one will probably get; nil when it is not temporary, or only by a pattern.
+  /// The probable final name of a file with a temporary one; nil when it is not temporary, or only by a pattern.
   public func finalName(of name: some Collection<UInt8>) -> [UInt8]? {
     guard matches(name) else { return nil }
     let bytes = Array(name)
@@ -63,10 +63,10 @@ public struct TemporaryNameRule: Hashable, Sendable {
 
   /// How many bytes a name with six drawn letters or digits has before and after the final one; nil for every other name.
   ///
-  /// `.NAME.XXXXXX` is rsync's. A word such as `.bashrc.backup` has the same shape: only a mixture of cases, or of letters and
-  /// digits, counts, which the draw is in 99 of 100 names. `NAME.oXXXXXX` is GNU patch's; nothing else sets it apart from
-  /// names such as `a.oldFile`, so that it takes all three kinds, which is so in 6 of 10: what is taken for temporary by
-  /// mistake is never published. Likewise rrdtool's `NAME.rrdXXXXXX`, for `a.rrdBackup`.
+  /// `.NAME.XXXXXX` is rsync's. A word such as `.bashrc.backup` has the same shape: only a mixture of cases, or of
+  /// letters and digits, counts, which the draw is in 99 of 100 names. `NAME.oXXXXXX` is GNU patch's; nothing else
+  /// distinguishes it from names such as `a.oldFile`. So all three kinds are required, which holds for 6 of 10: a name
+  /// taken for temporary by mistake is never published. Likewise rrdtool's `NAME.rrdXXXXXX`, for `a.rrdBackup`.
   private static func drawnNameEnds(_ name: [UInt8]) -> (first: Int, last: Int)? {
     guard name.count > 8, let kinds = kindCount(name.suffix(6)) else { return nil }
     let before = name.dropLast(6)
@@ -77,8 +77,8 @@ public struct TemporaryNameRule: Hashable, Sendable {
     return before.count > 4 && before.suffix(4).elementsEqual(".rrd".utf8) ? (0, 6) : nil
   }
 
-  /// `NAME.XXXXXX` with capitals and digits is GLib's. Cameras number their files with letters in front of digits, as in
-  /// `roll.TAKE01`: only where a letter comes behind a digit does it count, which is so in 3 of 4.
+  /// `NAME.XXXXXX` with capitals and digits is GLib's. Cameras number their files with letters in front of digits, as
+  /// in `roll.TAKE01`: the name counts only where a letter follows a digit, which holds for 3 of 4.
   private static func isDrawnOfCapitals(_ bytes: ArraySlice<UInt8>) -> Bool {
     let isCapital = { (byte: UInt8) in (0x41...0x5a).contains(byte) }
     let isDigit = { (byte: UInt8) in (0x30...0x39).contains(byte) }
@@ -86,9 +86,9 @@ public struct TemporaryNameRule: Hashable, Sendable {
     return zip(bytes, bytes.dropFirst()).contains { isDigit($0) && isCapital($1) }
   }
 
-  /// The whole names of zip (`ziXXXXXX`), perl -i (`XXXXXXXX`, of which two letters stay) and strip (`stXXXXXX`). `st000001` and
-  /// `stations` are others': a capital is among the six, and something else. gphoto2's `tmpfileXXXXXX` and those of git's objects and
-  /// packs say what they are, but for the numbers and words that people put there.
+  /// The whole names of zip (`ziXXXXXX`), perl -i (`XXXXXXXX`, of which two letters stay) and strip (`stXXXXXX`).
+  /// `st000001` and `stations` are other names: the six contain a capital and another kind. gphoto2's `tmpfileXXXXXX`
+  /// and those of git's objects and packs have distinct prefixes, apart from numbers and words that users put there.
   private static func isDrawn(_ name: [UInt8]) -> Bool {
     let begins = { (prefix: String) in name.count == prefix.utf8.count + 6 && name.starts(with: prefix.utf8) }
     if begins("tmpfile") || ["tmp_obj_", "tmp_pack_", "tmp_idx_"].contains(where: begins) {
@@ -101,7 +101,7 @@ public struct TemporaryNameRule: Hashable, Sendable {
     return (kindCount(drawn) ?? 0) >= 2 && drawn.contains { (0x41...0x5a).contains($0) }
   }
 
-  /// How many of lower-case letters, capitals and digits there are among bytes that are nothing else.
+  /// How many kinds (lower-case letters, capitals, digits) occur among bytes that are nothing else.
   private static func kindCount(_ bytes: ArraySlice<UInt8>) -> Int? {
     var hasLower = false
     var hasUpper = false

@@ -1,9 +1,9 @@
 import Lookup
 
-/// What is to be looked at, and when, earliest first.
+/// Timers and deadlines, earliest first.
 ///
-/// A timer runs once at a time: one that runs is not started again, and runs no more once it has fired. Of deadlines there may be any number, also
-/// ones that no longer matter; who is told of one looks whether it does.
+/// A timer runs once at a time: a running timer is not started again, and no longer runs once it has fired. There may
+/// be any number of deadlines, also stale ones; the handler of a deadline checks whether it still applies.
 struct Timers<Timer: Hashable & Sendable, Deadline: Sendable>: Sendable {
   enum Due: Sendable {
     case timer(Timer)
@@ -16,10 +16,10 @@ struct Timers<Timer: Hashable & Sendable, Deadline: Sendable>: Sendable {
   /// The earliest time.
   var first: MonotonicTime? { heap.first?.key }
 
-  /// It was started, and has not fired since.
+  /// The timer was started, and has not fired since.
   func isRunning(_ timer: Timer) -> Bool { running.contains(timer) }
 
-  /// Has it fire at this time. Without effect while it runs, whatever time that was for.
+  /// Starts the timer for this time. Without effect while it runs, whatever time that was for.
   mutating func start(_ timer: Timer, at time: MonotonicTime) {
     guard running.insert(timer).inserted else { return }
     heap.insert(.timer(timer), at: time)

@@ -2,24 +2,24 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Three watchdogs with three reactions (spec E2). A request that makes no progress is sent again; a file that makes none
-/// gets new connections and the server is asked; when nothing is acknowledged at all, everything starts anew.
+/// Three watchdogs with three reactions (spec E2). A request without progress is sent again. A file without progress
+/// gets new connections, and the server is asked. When nothing is acknowledged at all, everything is restarted.
 ///
 /// Progress of a request is a byte that the network took. Progress of a file, and of all together, is an
-/// acknowledgement, or a request that has come further than any since the latest one: a line that swallows bytes lets
-/// every request begin, and none come further than the one before.
+/// acknowledgement, or a request that has come further than any since the latest one: on a line that swallows bytes
+/// every request begins, and none gets further than the one before.
 struct TripleWatchdog: Sendable {
   enum Alarm: Hashable, Sendable {
     /// Cancel this request and send its chunk again.
     case chunk(HTTPRequestID)
-    /// Cancel this file's requests, connect anew, ask the server, go on from what it has.
+    /// Cancel this file's requests, connect anew, ask the server, continue from what it has.
     case session(FileID)
-    /// Nothing is acknowledged for anybody: the same for all.
+    /// Nothing is acknowledged for any file: the same for all.
     case global
   }
 
   private struct Watched: Sendable {
-    /// Nil when it carries several files.
+    /// Nil when the request carries several files.
     var file: FileID?
     var patience: Duration
     var sentBytes: UInt64 = 0
@@ -38,7 +38,7 @@ struct TripleWatchdog: Sendable {
   private var watched: OrderedDictionary<HTTPRequestID, Watched> = [:]
   private var files: OrderedDictionary<FileID, Progress> = [:]
   private var all: Progress?
-  /// When the latest request ended; nil while one is under way.
+  /// When the latest request ended; nil while one is in flight.
   private var idleSince: MonotonicTime?
 
   init(_ timing: UploadTiming = UploadTiming()) {
@@ -48,11 +48,12 @@ struct TripleWatchdog: Sendable {
   /// There is something to watch.
   var isWatching: Bool { !watched.isEmpty || !files.isEmpty }
 
-  /// When a request has handed a byte to the network last; nil for one that is not watched.
+  /// When a request last handed a byte to the network; nil for one that is not watched.
   func movedAt(_ request: HTTPRequestID) -> MonotonicTime? { watched[request]?.movedAt }
 
-  /// How long a chunk request may make no progress: max(10 s, 2 × bytes / expected rate), 30 s while the rate is not known;
-  /// twice as long with each attempt, in case the expectation is wrong, up to the time after which its file is stuck.
+  /// How long a chunk request may make no progress: max(10 s, 2 × bytes / expected rate), 30 s while the rate is not
+  /// known. Twice as long with each attempt, in case the expectation is wrong, up to the time after which its file is
+  /// stuck.
   func patience(bytes: Int, bytesPerSecond: Double?, streams: Int, attempts: Int) -> Duration {
     var patience = UploadConstants.chunkTimeoutBase
     if let bytesPerSecond, bytesPerSecond > 0 {
@@ -66,14 +67,14 @@ struct TripleWatchdog: Sendable {
     watched[request] = Watched(file: file, patience: patience, movedAt: now)
     let least = max(timing.fileWatchdog, patience)
     if let file { files[file] = files[file] ?? Progress(movedAt: now, patience: least) }
-    // No body was on its way for so long, as while sessions are asked for in vain: nothing could be acknowledged.
+    // No body was in flight for so long, as while no session can be opened: nothing could be acknowledged.
     if let idleSince, now - idleSince > timing.fileWatchdog { all = nil }
     idleSince = nil
     all = all ?? Progress(movedAt: now, patience: max(timing.globalWatchdog, patience))
   }
 
-  /// The network took so many bytes of a request's body.
-  /// `answered`: of a step that takes several requests so many were answered before, and each begins anew.
+  /// The network took so many bytes of a request's body. `answered`: how many requests of a step with several were
+  /// answered before; each starts its count anew.
   mutating func sent(_ bytes: UInt64, after answered: Int = 0, by request: HTTPRequestID, at now: MonotonicTime) {
     guard let one = watched[request], bytes > one.sentBytes || answered > one.answered else { return }
     watched[request]?.sentBytes = bytes
@@ -95,9 +96,9 @@ struct TripleWatchdog: Sendable {
     if isAcknowledged { acknowledged(one.file, at: now) }
   }
 
-  /// The server has something of the file, or has published it; nil for several.
+  /// The server has some of the file, or has published it; nil for several files.
   mutating func acknowledged(_ file: FileID?, at now: MonotonicTime) {
-    // What went out before is no progress of what comes after it.
+    // Requests sent earlier are no progress of later ones.
     if let file {
       let highWater = watched.values.lazy.filter { $0.file == file }.map(\.sentBytes).max()
       files[file] = highWater.flatMap { highWater in
@@ -110,22 +111,22 @@ struct TripleWatchdog: Sendable {
     }
   }
 
-  /// The file's upload is over, or begins anew: the time that this one has stood is not the next one's.
+  /// The file's upload is over, or restarts: the stalled time of this one does not count for the next.
   mutating func uploadEnded(_ file: FileID) { files[file] = nil }
 
-  /// The file rests, or is done with: nobody expects progress.
+  /// The file rests, or has ended: no progress is expected.
   mutating func forget(_ file: FileID) {
     files[file] = nil
     if files.isEmpty, !watched.values.contains(where: { $0.file == nil }) { all = nil }
   }
 
-  /// The destination is not to be had: that is another matter than one that does not move.
+  /// The destination is unavailable, which differs from one that does not move.
   mutating func forgetAll() {
     files = [:]
     all = nil
   }
 
-  /// What has made no progress for too long; each is said once for each time that passes.
+  /// Requests and files without progress for too long; each is returned once for each time that passes.
   mutating func alarms(at now: MonotonicTime) -> [Alarm] {
     if let all, now - all.movedAt >= all.patience {
       forgetAll()

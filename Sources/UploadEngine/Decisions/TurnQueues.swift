@@ -1,7 +1,7 @@
 import FileModel
 
-/// Complete files that wait for their turn, or have it (spec E7): small, medium and large ones apart, so that none is held up by the
-/// others. Among files at work the next buffer goes to the one that was given the fewest bytes.
+/// Complete files that wait for their turn, or have it (spec E7). Small, medium and large ones are separate, so that
+/// none delays the others. Among active files the next buffer goes to the one that was given the fewest bytes.
 struct TurnQueues: Sendable {
   var small = SmallFileTurns()
   /// Files that go in one request each.
@@ -9,10 +9,10 @@ struct TurnQueues: Sendable {
   /// Files that go in chunks, or are streamed.
   var large: WorkSlots
   var passedOver = PassedOverFiles()
-  /// Where the file stood that was last given a chunk's buffer: what was given to each, counted from a common start. A file that joins
-  /// starts there.
+  /// The virtual time of the file that was last given a chunk's buffer: the bytes given to each, counted from a common
+  /// start. A joining file starts there.
   private(set) var virtualTime: UInt64 = 0
-  /// ``FileTable/readyChanges`` when places were last given away.
+  /// ``FileTable/readyChanges`` when slots were last assigned.
   private var changesSeen: UInt64 = 0
 
   init(_ limits: UploadLimits) {
@@ -20,10 +20,10 @@ struct TurnQueues: Sendable {
     large = WorkSlots(countMax: limits.activeLargeFiles)
   }
 
-  /// Files that have a place.
+  /// Files that have a slot.
   var working: [FileID] { medium.working + large.working }
 
-  /// The file has a place.
+  /// The file has a slot.
   func isWorking(_ id: FileID) -> Bool { medium.working.contains(id) || large.working.contains(id) }
 
   /// A file at this virtual time is given a buffer.
@@ -35,14 +35,14 @@ struct TurnQueues: Sendable {
     return changes != changesSeen
   }
 
-  /// Files that are gone from memory have no turn.
+  /// Files that are no longer in memory have no turn.
   mutating func removeWaiting(where isGone: (FileID) -> Bool) {
     small.removeWaiting(where: isGone)
     medium.removeWaiting(where: isGone)
     large.removeWaiting(where: isGone)
   }
 
-  /// What does not hold, in words.
+  /// The violated invariants, in words.
   var brokenInvariants: [String] {
     medium.brokenInvariants.map { "medium files: \($0)" } + large.brokenInvariants.map { "large files: \($0)" }
   }

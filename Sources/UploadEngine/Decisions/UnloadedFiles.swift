@@ -1,34 +1,34 @@
 import FileModel
 import Lookup
 
-/// Files that the catalog alone knows, because no more are held in memory: which these are, and of each no more than the sums and the order
-/// need.
+/// Files that only the catalog knows, because memory does not hold more: which these are, and of each only what the
+/// sums and the order need.
 struct UnloadedFiles: Sendable {
-  /// What is kept of one.
+  /// What is kept of one file.
   struct Summary: Hashable, Sendable {
     enum State: Hashable, Sendable {
       case pending
       case delivered
-      /// Delivered by this run, which counts how long it is kept whatever the clock is set to.
+      /// Delivered by this run, which counts how long the file is kept without regard to changes of the wall clock.
       case deliveredInThisRun
-      /// An earlier run has recorded it, and the search has not come to it.
+      /// An earlier run has recorded the file, and the scan has not found it yet.
       case unmet
     }
 
-    /// Of one that is to be delivered ``FileUpload/changeSequence``: a program that waits for all changes until now waits for this one as well.
-    /// Of a delivered one ``FileUpload/deliveredAt``.
-    private var place: Int64
+    /// Of a pending file ``FileUpload/changeSequence``: a program that waits for all changes until now waits for this
+    /// one as well. Of a delivered file ``FileUpload/deliveredAt``.
+    private var orderKey: Int64
     var sizeBytes: UInt64
     var state: State
 
-    static let unmet = Summary(place: 0, sizeBytes: 0, state: .unmet)
+    static let unmet = Summary(orderKey: 0, sizeBytes: 0, state: .unmet)
 
-    private init(place: Int64, sizeBytes: UInt64, state: State) {
-      (self.place, self.sizeBytes, self.state) = (place, sizeBytes, state)
+    private init(orderKey: Int64, sizeBytes: UInt64, state: State) {
+      (self.orderKey, self.sizeBytes, self.state) = (orderKey, sizeBytes, state)
     }
 
     init(pending sequence: UInt64, sizeBytes: UInt64) {
-      self.init(place: Int64(bitPattern: sequence), sizeBytes: sizeBytes, state: .pending)
+      self.init(orderKey: Int64(bitPattern: sequence), sizeBytes: sizeBytes, state: .pending)
     }
 
     init(_ file: FileUpload) {
@@ -36,7 +36,7 @@ struct UnloadedFiles: Sendable {
         self.init(pending: file.changeSequence, sizeBytes: file.snapshot.sizeBytes)
       } else {
         self.init(
-          place: file.deliveredAt, sizeBytes: file.snapshot.sizeBytes,
+          orderKey: file.deliveredAt, sizeBytes: file.snapshot.sizeBytes,
           state: file.keptSince == nil ? .delivered : .deliveredInThisRun)
       }
     }
@@ -44,26 +44,26 @@ struct UnloadedFiles: Sendable {
     var isPending: Bool { state == .pending }
     var isDelivered: Bool { state == .delivered || state == .deliveredInThisRun }
     var isMet: Bool { state != .unmet }
-    var sequence: UInt64 { UInt64(bitPattern: place) }
-    var deliveredAt: Int64 { place }
-    var keptSince: Int64? { state == .deliveredInThisRun ? place : nil }
+    var sequence: UInt64 { UInt64(bitPattern: orderKey) }
+    var deliveredAt: Int64 { orderKey }
+    var keptSince: Int64? { state == .deliveredInThisRun ? orderKey : nil }
   }
 
   private var facts: LookupTable<FileID, Summary> = [:]
   private(set) var pendingCount = 0
   private(set) var unmetCount = 0
   private(set) var pendingBytes: UInt64 = 0
-  /// Those that are to be delivered, the earliest change first; entries whose file is not here any more are dropped when they come to the top.
+  /// Pending files, the earliest change first; entries of files that are no longer here are dropped when they reach the top.
   private var order = MinimumHeap<UInt64, FileID>()
   private(set) var deliveredBytes: UInt64 = 0
-  /// The delivered ones, the oldest delivery first; with stale entries as well.
+  /// Delivered files, the oldest delivery first; with stale entries as well.
   private var deliveries = MinimumHeap<Int64, FileID>()
 
   var isEmpty: Bool { facts.isEmpty }
-  /// Those that were met.
+  /// The number of files that the scan has found.
   var count: Int { facts.count - unmetCount }
   var deliveredCount: Int { count - pendingCount }
-  /// Of those the catalog may say that they are in the spool, where they were not found.
+  /// Files that the catalog may record as present in the spool, where they were not found.
   var unmet: [FileID] { unmetCount == 0 ? [] : facts.filter { !$1.isMet }.sorted().map(\.key) }
 
   subscript(id: FileID) -> Summary? { facts[id] }
@@ -107,7 +107,7 @@ struct UnloadedFiles: Sendable {
     return order.first?.key
   }
 
-  /// Those that are to be delivered, the earliest change first.
+  /// Pending files, the earliest change first.
   mutating func oldestPending(countMax: Int, besides others: LookupSet<FileID> = []) -> [FileID] {
     var found: [FileID] = []
     var passed: [(id: FileID, sequence: UInt64)] = []
@@ -115,7 +115,7 @@ struct UnloadedFiles: Sendable {
       dropStale()
       guard let first = order.first else { break }
       order.removeFirst()
-      // Of one that was here before there may be two entries.
+      // A file that was here before may have two entries.
       if passed.last?.id == first.value { continue }
       passed.append((first.value, first.key))
       if !others.contains(first.value) { found.append(first.value) }
@@ -124,7 +124,7 @@ struct UnloadedFiles: Sendable {
     return found
   }
 
-  /// Delivered ones, the oldest delivery first, of those that were delivered by then.
+  /// Delivered files, the oldest delivery first, of those that were delivered by then.
   mutating func oldestDelivered(countMax: Int, by time: Int64, besides others: LookupSet<FileID>) -> [FileID] {
     var found: [FileID] = []
     var passed: [(id: FileID, time: Int64)] = []

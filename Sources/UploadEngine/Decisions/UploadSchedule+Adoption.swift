@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Files that were not made through this mount: an earlier run has left them, or a user has put them into the spool.
+/// Files that were not created through this mount: an earlier run has left them, or a user has put them into the spool.
 extension UploadSchedule {
   /// A file from an earlier run, or one that was put into the spool by hand.
   mutating func adopt(
@@ -25,7 +25,7 @@ extension UploadSchedule {
     file.openedAt = entry?.openedAtMilliseconds
     file.closedAt = entry?.closedAtMilliseconds
     var isKnownDelivered = known?.isDelivered == true
-    // One that was never finished stays at none.
+    // A file that was never finished keeps revision 0.
     file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
     if let entry, let former, entry.isReplaced(by: former, in: snapshot), snapshot.interruption == nil,
       file.phase != .routedElsewhere, publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true
@@ -45,7 +45,7 @@ extension UploadSchedule {
       findRest(&file, of: entry, at: now)
     } else if let entry, entry.isDelivered, snapshot.mayBeRemains, file.phase != .routedElsewhere {
       findUnproven(&file, of: entry)
-    } else if let entry, file.phase != .routedElsewhere, entry.saysCancelled(of: snapshot) {
+    } else if let entry, file.phase != .routedElsewhere, entry.recordsCancellation(of: snapshot) {
       file.cancel(
         FileStatus.Failure(code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now))
     } else if let entry, file.phase != .routedElsewhere, destination.abilities.atMostOnceScope != .nothing,
@@ -57,13 +57,13 @@ extension UploadSchedule {
       findPublished(&file, former, besides: entry)
       isKnownDelivered = catalog.claims.unconfirmedEntry(of: file.id) != nil
     } else {
-      // What an entry says of a content that has changed since is not of this one, however alike the two look.
+      // What an entry records of an earlier content does not apply to this one, however alike the two are.
       if let entry, entry.state == .failed, entry.describes(snapshot),
         let known = entry.failureCode.flatMap({ Interruption($0) }), !known.isOfSpool
       {
         file.snapshot.interruption = snapshot.interruption ?? known
       }
-      // What was closed in this run was changed since, past the mount.
+      // What was closed in this run was changed afterwards, past the mount.
       if wasUnloaded, snapshot.epoch == 0, snapshot.writableOpens == 0, let entry, entry.state == .pending,
         !entry.describes(snapshot)
       {
@@ -81,13 +81,13 @@ extension UploadSchedule {
     } else {
       catalog.claims.endSuperseding(file.id)
     }
-    // Also of one that is held back: a user may want it as it is. Of a cancelled or failed one, as long as parts of it are at the
-    // server alone.
+    // Also for a file that is held back: a user may want it as it is. For a cancelled or failed one, as long as parts
+    // of it are at the server alone.
     let goesOn = file.receipt == nil && (file.lacksParts || file.phase != .cancelled && file.phase != .failed)
     if goesOn, let session {
       file.session = session
     } else if goesOn, let pointer = pointerToParts(of: file, entry) {
-      // Of two uploads this one has them, whatever a record of another time says.
+      // Of two uploads the catalog's session has the parts, whatever a record of another time names.
       keepSession(pointer.sessionID)
       file.session = UploadSession(pointer, at: now)
       file.session?.triedPaths = snapshot.names
@@ -95,15 +95,15 @@ extension UploadSchedule {
       file.session = resumedSession(record, of: file)
       file.session?.isOfFirstWriting = record.epochRevision == 0 && (entry?.revision ?? 0) == 0
     } else if let session {
-      // That of a delivered one is published.
+      // The session of a delivered file is published.
       if file.receipt == nil, let identity = session.identity { discard(identity, of: session.owner, at: now) }
       actions.append(.removeResume(snapshot.id))
     }
-    if goesOn, session == nil { noteTried(&file, by: known) }
+    if goesOn, session == nil { notePossiblePublication(&file, by: known) }
     if file.session != nil { file.progress.isResumed = true }
     if file.progress.userRequest != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
     files[snapshot.id] = file
-    // It was to change and stays: the catalog may have forgotten what it is.
+    // The content was about to change and stays: the catalog may have dropped its record.
     let isToStay = catalog.claims.isChanging(snapshot.id)
     catalog.claims.endChange(of: snapshot.id)
     if file.phase == .routedElsewhere, entry != nil {
@@ -121,8 +121,8 @@ extension UploadSchedule {
     }
   }
 
-  /// The spool can say by now what a file is like that was found: it is what its entry describes, or what was published at its path, or
-  /// another content. True when that was so, and all that there is to decide is decided.
+  /// The spool can now describe a file that was found: it is what its entry describes, or what was published at its
+  /// path, or another content. True when the file was unconfirmed, and every decision is made.
   mutating func confirm(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: ClockReading) -> Bool {
     if case .spoolUnreadable? = snapshot.interruption { return false }
     let entry = catalog.claims.takeUnconfirmed(snapshot.id)
@@ -136,8 +136,9 @@ extension UploadSchedule {
     return true
   }
 
-  /// Parts of the file are at a server alone, and the record that names the upload which has them is gone, or is of another one. Where
-  /// the disk may still say it later, nothing is decided. The upload keeps its own chunks, however long those of the settings are.
+  /// Parts of the file are at a server alone, and the record that names their upload is gone, or names another one.
+  /// Where the disk may still return it later, nothing is decided. The upload keeps its own chunks, however long those
+  /// of the settings are.
   private mutating func pointerToParts(of file: FileUpload, _ entry: CatalogEntry?) -> SessionPointer? {
     guard file.snapshot.isPartlyReleased, !catalog.recovery.lacksRecords,
       let pointer = file.snapshot.pointer ?? entry?.pointer,
@@ -148,10 +149,10 @@ extension UploadSchedule {
     return pointer
   }
 
-  /// The session of an earlier run may have published the content that is found, unless the catalog knows of a change after it: neither
-  /// the file nor the record need be as new as that. After a power cut nor is the catalog, unless it knows what was closed, and what the
-  /// session has published may have been replaced since.
-  private func noteTried(_ file: inout FileUpload, by entry: CatalogEntry?) {
+  /// The session of an earlier run may have published the content that is found, unless the catalog records a later
+  /// change: neither the file nor the record need be as new as that. After a power cut nor is the catalog, unless it
+  /// records what was closed, and what the session has published may have been replaced since.
+  private func notePossiblePublication(_ file: inout FileUpload, by entry: CatalogEntry?) {
     guard let session = file.session else { return }
     let isSettled = entry.map { $0.doubt == nil && $0.describes(file.snapshot) } ?? false
     let isKnown = !file.snapshot.mayBeRemains || file.progress.seal != nil
@@ -161,24 +162,24 @@ extension UploadSchedule {
     if isOfContent { file.progress.committedEpoch = epoch }
   }
 
-  /// The session that a record names. Whether it lives, the server says when it is asked.
+  /// The session that a record names. Whether it exists is reported by the server when it is asked.
   private func resumedSession(_ record: ResumeRecord, of file: FileUpload) -> UploadSession {
     var session = UploadSession(record, bindsName: destination.abilities.bindsNameAtOpening)
     session.triedPaths = file.snapshot.names
-    // Of another kind of server: it is kept for that one, and no name of this one belongs to it.
+    // A session of another kind of server: it is kept for that server, and no name of this one belongs to it.
     if file.lacksParts { session.boundPath = nil }
-    // A record that was begun from the pointer alone may lack what was acknowledged before.
+    // A record that was begun from the pointer alone may omit earlier acknowledgements.
     session.trustsServer = file.snapshot.isPartlyReleased && file.snapshot.pointer?.sessionID == record.sessionID
     return session
   }
 }
 
 extension CatalogEntry {
-  /// A user wanted it delivered again, before the restart.
+  /// A user wanted the file delivered again, before the restart.
   fileprivate var isToResend: Bool { isDelivered && failureCode == FileUpload.remainsToResendCode }
 
   /// This content was cancelled before the restart.
-  fileprivate func saysCancelled(of snapshot: FileSnapshot) -> Bool {
+  fileprivate func recordsCancellation(of snapshot: FileSnapshot) -> Bool {
     guard state == .failed else { return false }
     // A copy of the spool may have other times.
     let isCopy = inode != snapshot.inode && sizeBytes == snapshot.sizeBytes
@@ -186,24 +187,26 @@ extension CatalogEntry {
       || failureCode == FileUpload.cancelledOpenCode
   }
 
-  /// It says where the file is. Elsewhere that has another inode; it may have been renamed just before a kill; and what was evicted lies
-  /// there again.
+  /// The entry names the file. A moved spool has other inodes; the file may have been renamed just before a kill; and
+  /// an evicted file lies there again.
   fileprivate func knows(_ snapshot: FileSnapshot) -> Bool {
     inode == snapshot.inode && snapshot.names.contains(path) && state != .evicted
   }
 
-  /// Parts of the delivered file were given up, and what lies here under its name, as long as it was, says nothing of itself.
+  /// Parts of the delivered file were given up. A file of the same size under its name does not describe itself.
   func mayBeLeft(in snapshot: FileSnapshot) -> Bool {
     lackedParts && snapshot.interruption == .unproven && !snapshot.isPartlyReleased && sizeBytes == snapshot.sizeBytes
   }
 
-  /// Parts of the delivered file had been given up when this was written, or an earlier version has not said what it lacked.
+  /// Parts of the delivered file had been given up when this was written, or an earlier version has not recorded what
+  /// it lacked.
   var lackedParts: Bool {
     let isOfDisk = failureCode == FileUpload.diskRemainsCode || failureCode == FileUpload.remainsToResendCode
     return isDelivered && doubt == .unproven && !isOfDisk
   }
 
-  /// What a user wanted of this content before the restart. The wish is not of what a power cut has left since.
+  /// A user's request for this content from before the restart. The request does not apply to what a power cut has left
+  /// since.
   fileprivate func userRequest(for snapshot: FileSnapshot) -> FileUpload.UserRequest? {
     guard describes(snapshot), var code = failureCode else { return nil }
     if code.hasSuffix(FileUpload.ofRemainsSuffix) {
@@ -218,8 +221,8 @@ extension CatalogEntry {
     }
   }
 
-  /// True when what lies in the spool is the content that was known of this file: same size and time of change. That it is the same
-  /// file its identity says, wherever the spool lies now.
+  /// True when the spool holds the content that was known of this file: same size and time of change. The file's
+  /// identity shows that it is the same file, wherever the spool lies now.
   func describes(_ snapshot: FileSnapshot) -> Bool {
     sizeBytes == snapshot.sizeBytes && modifiedNanoseconds == snapshot.modifiedNanoseconds
   }

@@ -1,33 +1,33 @@
 public import FileModel
 import Lookup
 
-/// What is known of a content, for the moment in which it is about to change.
+/// What is known of a content when it is about to change.
 struct KnownContent: Sendable {
   var phase: FileUpload.Phase?
   var receipt: Receipt?
   var publishedPaths: [RelativePath] = []
   var seal: ContentSeal?
-  /// Of a file of an earlier run that the scan has not come to, or that the spool cannot say yet what it is like.
+  /// The entry of a file of an earlier run that the scan has not found yet, or that the spool cannot describe yet.
   var entry: CatalogEntry?
 }
 
 extension CatalogEntry {
-  /// It says something of the content itself.
-  fileprivate var saysOfContent: Bool { state == .complete || state == .failed || seal != nil }
+  /// The entry describes the content itself.
+  fileprivate var describesContent: Bool { state == .complete || state == .failed || seal != nil }
 }
 
-/// Contents that are about to change: what the catalog says of them goes first.
+/// Contents that are about to change: their catalog records are withdrawn first.
 extension UploadSchedule {
-  /// The content of a settled file is about to change. True when the catalog has to be told first, because what it says is of
-  /// the present content: a receipt, the session that may have published it, or why it is not delivered. From now on
-  /// ``catalogEntry(of:)`` says none of that.
+  /// The content of a settled file is about to change. True when the catalog has to record that first, because its
+  /// entry concerns the present content: a receipt, the session that may have published it, or why it is not delivered.
+  /// From now on ``catalogEntry(of:)`` omits all of that.
   public mutating func contentWillChange(_ id: FileID) -> Bool {
-    if let entry = catalog.recovery.entry(of: id), entry.saysOfContent || entry.session != "" {
+    if let entry = catalog.recovery.entry(of: id), entry.describesContent || entry.session != "" {
       catalog.claims.beginChange(of: id, KnownContent(entry: entry))
       catalog.recovery.contentChanges(of: id)
       return true
     }
-    if let entry = catalog.claims.unconfirmedEntry(of: id), entry.saysOfContent {
+    if let entry = catalog.claims.unconfirmedEntry(of: id), entry.describesContent {
       catalog.claims.beginChange(of: id, KnownContent(phase: files[id]?.phase, entry: entry))
       catalog.claims.forgetUnconfirmed(id)
       files[id]?.beginWriting()
@@ -49,19 +49,19 @@ extension UploadSchedule {
     return true
   }
 
-  /// After ``contentWillChange(_:)``: it does not change, and is what it was. The catalog, which may have been told otherwise, is
-  /// told so, and only then does what was delivered count as delivered again.
+  /// After ``contentWillChange(_:)``: the content does not change, and is what it was. The catalog, which may have
+  /// recorded otherwise, is updated; only then does the delivery count again.
   public mutating func contentStays(_ id: FileID, at now: ClockReading) {
     defer { pump(at: now) }
     guard let known = catalog.claims.changingContent(of: id) else { return }
     if let entry = known.entry, let phase = known.phase {
       catalog.claims.endChange(of: id)
       catalog.claims.leaveUnconfirmed(entry, of: id)
-      // A rename may have come in between, which says more.
+      // A rename may have come in between, which overrides this.
       guard files.entry(id)?.file.phase == .writing else { return actions.append(.record(id)) }
       files[id]?.goBack(to: phase)
       if case .waiting(let until) = phase {
-        // Its time may have come meanwhile, and went by.
+        // The file's timer may have fired meanwhile, without effect.
         timers.insert(.file(id), at: until)
       } else if phase == .ready, files[id]?.progress.delivered != nil {
         makeReady(id, at: now)
@@ -70,7 +70,7 @@ extension UploadSchedule {
       return
     }
     if let entry = known.entry {
-      // Known until the scan comes to it, and is recorded then.
+      // The entry is known until the scan finds the file, and is recorded then.
       return catalog.recovery.contentStays(entry)
     }
     catalog.claims.endChange(of: id)

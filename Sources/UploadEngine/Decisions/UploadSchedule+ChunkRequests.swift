@@ -1,7 +1,7 @@
 import FileModel
 import Lookup
 
-/// Which chunk is sent next, and which is read. What the answers mean is in `UploadSchedule+Chunks`.
+/// Which chunk is sent next, and which is read. The answers are handled in `UploadSchedule+Chunks`.
 extension UploadSchedule {
   /// What a file costs beside its bytes, so that a thousand tiny files do not count as nothing.
   private static let fileOverheadBytes: UInt64 = 64 << 10
@@ -40,7 +40,7 @@ extension UploadSchedule {
     destination.gate.isOpen ? file.virtualTime : trialOrder(of: file)
   }
 
-  /// False when nothing was sent, which the choice should have known.
+  /// Sends the chunk. False when nothing was sent, which the choice should have prevented.
   mutating func sendChunk(_ id: FileID, _ index: Int, at now: ClockReading) -> Bool {
     if files[id]?.isStreamed == true { return stream(id, at: now) }
     guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return false }
@@ -73,8 +73,8 @@ extension UploadSchedule {
     return true
   }
 
-  /// The file to read from next. Reading may run ahead of the session's opening, which hides a round trip; it never runs
-  /// ahead of a question to the server, whose answer decides what needs to be sent at all.
+  /// The file to read from next. Reading may run ahead of the session's opening, which hides a round trip. It never
+  /// runs ahead of a query, whose answer decides what needs to be sent at all.
   func nextFileToRead() -> FileID? {
     var best: (id: FileID, time: UInt64)?
     for id in queues.working {
@@ -95,8 +95,9 @@ extension UploadSchedule {
     return best?.id
   }
 
-  /// The next chunk to read of those that go in any order. After a restart most of a file may be at the server already, and is read only to be
-  /// compared: what the server lacks comes first, and comparing goes on beside it while there is enough of that for the line.
+  /// The next chunk to read of those that go in any order. After a restart most of a file may be at the server already,
+  /// and is read only to be compared: what the server lacks comes first, and comparing continues beside it while there
+  /// is enough of that for the line.
   func nextPending(lowest: Int, of file: FileUpload, _ transfer: ChunkTransfer) -> Int? {
     guard file.phase == .ready, let session = file.session, session.isOpen, !session.held.isEmpty,
       !hasEnoughToSend(transfer)
@@ -104,13 +105,14 @@ extension UploadSchedule {
     return transfer.nextPending(lackedBy: session.held) ?? lowest
   }
 
-  /// As much as a request carries is read, or half of what is read ahead, and waits for a stream. What is being read may be for comparing.
+  /// What a request carries, or half of what is read ahead, is read and waits for a stream. Bytes that are still being
+  /// read may only be compared.
   private func hasEnoughToSend(_ transfer: ChunkTransfer) -> Bool {
     let (ahead, chunkBytes) = (pipeline.bytesReadAhead / 2, max(1, transfer.plan.chunkBytes))
     return transfer.readIndices.count >= max(1, max(limits.bufferBytes, ahead) / chunkBytes)
   }
 
-  /// `isForItself`: no frame is waited for.
+  /// `isForItself`: the file waits for no shared frame.
   mutating func readChunk(of id: FileID, isSmall: Bool, isForItself: Bool = false, at now: ClockReading) {
     guard let entry = files.entry(id), let transfer = entry.file.transfer,
       let index = nextPending(of: entry.file, transfer)
@@ -123,7 +125,7 @@ extension UploadSchedule {
     let read = memory.buffers.begin(
       reading, in: isSmall ? .small(isForFrame: isForFrame) : .chunk(byteCount: bufferByteCount))
     transfer.set(.reading(read), at: index)
-    // What is sent early costs a file nothing: its turn begins when it is complete.
+    // Early sending costs a file nothing: its turn begins when it is complete.
     if !isSmall, entry.file.phase == .ready {
       queues.served(at: entry.file.virtualTime)
       files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
@@ -139,14 +141,14 @@ extension UploadSchedule {
 
   /// How a chunk of a file may travel compressed.
   func compression(of file: FileUpload, at now: ClockReading) -> ChunkCompression {
-    // What is only compared goes nowhere.
+    // A file that is only compared is not sent.
     guard file.progress.delivered == nil else { return .none }
     var compression = compression(of: file, lineBytesPerSecond: link.lineBytesPerSecond(at: now.monotonic))
     compression.isEarly = file.growth != nil
     return compression
   }
 
-  /// What its setting makes of the receiver's offer, on a line that takes so much.
+  /// What the file's setting makes of the receiver's offer, on a line of this rate.
   func compression(of file: FileUpload, lineBytesPerSecond: Double?) -> ChunkCompression {
     let rules = limits.rules
     let setting =
@@ -155,7 +157,7 @@ extension UploadSchedule {
     return ChunkCompression(setting, offered: destination.forms.encodings, lineBytesPerSecond: lineBytesPerSecond)
   }
 
-  /// How long a buffer for a chunk is: of few lengths, so that buffers are used again, and none longer than it has to be.
+  /// The length of a chunk's buffer: one of few lengths, so that buffers are reused, and no longer than necessary.
   func bufferBytes(for plan: ChunkPlan) -> Int {
     let longest = Int(clamping: min(plan.sizeBytes, UInt64(plan.chunkBytes)))
     return min(Self.roundedBufferBytes(longest), max(longest, limits.bufferBytes))

@@ -11,7 +11,7 @@ extension UploadSchedule {
     guard var file = files[id], file.session?.id == session else { return }
     let (index, digest) = (chunk.index, chunk.digest)
     file.session?.chunksInFlight.remove(index)
-    // Of content that has changed since, the acknowledgement still says what the server holds.
+    // Of content that has changed since, the acknowledgement still shows what the server holds.
     let isCurrent = file.transfer?.isSending(request, at: index) ?? false
     files[id] = file
     guard outcome.isChunkStored else {
@@ -55,8 +55,8 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// One chunk did not arrive. It has its own attempts and its own rests, and the others go on (spec E1). When requests that
-  /// were sent after a failure fail as well, and nothing arrives in between, the whole file pauses.
+  /// One chunk did not arrive. It has its own attempts and its own rests, and the others continue (spec E1). When
+  /// requests that were sent after a failure fail as well, and nothing arrives in between, the whole file pauses.
   private mutating func chunkFailed(
     _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: ClockReading
   ) {
@@ -94,7 +94,7 @@ extension UploadSchedule {
     rest(index, of: transfer, id, &retry, failure, isAwaited: file.publishing != nil, at: now)
     files[id]?.lastFailure = shown
     actions.append(.showStatus(id))
-    // Once for a file: on a lossy line chunk after chunk may go twice.
+    // Reported once for a file: on a lossy line chunk after chunk may go twice.
     if file.progress.retriedChunks == 0 { actions.append(.report(.chunkSentAgain(id, file.path, shown))) }
     guard isNewRound else { return }
     if file.failures.latestAt == nil {
@@ -117,7 +117,7 @@ extension UploadSchedule {
     if delay > .zero { timers.insert(.chunk(id, index: index), at: until) }
   }
 
-  /// A chunk has rested.
+  /// A chunk's rest is over.
   mutating func endRest(of id: FileID, _ index: Int, at now: ClockReading) {
     guard let transfer = files[id]?.transfer, transfer.states.indices.contains(index),
       case .resting(let until) = transfer.states[index], until <= now.monotonic

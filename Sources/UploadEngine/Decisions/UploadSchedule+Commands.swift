@@ -1,9 +1,9 @@
 public import FileModel
 import Lookup
 
-/// One file at a time (spec E6): what its user wants of it.
+/// A user's commands for one file at a time (spec E6).
 extension UploadSchedule {
-  /// Obeys a word, or says why not. What is refused changes nothing.
+  /// Carries out a command, or returns why not. A refused command changes nothing.
   @discardableResult
   public mutating func execute(_ command: FileCommand, _ id: FileID, at now: ClockReading) -> FileCommandOutcome {
     switch command {
@@ -14,15 +14,15 @@ extension UploadSchedule {
     }
   }
 
-  /// Nobody wants the file delivered: it stays in the spool, and is delivered after all when it changes or when somebody asks
-  /// for it. What has been delivered already stays delivered.
+  /// A user cancels the delivery: the file stays in the spool, and is delivered after all when it changes or when a
+  /// user asks for it. What was delivered already stays delivered.
   @discardableResult
   public mutating func cancel(_ id: FileID, at now: ClockReading) -> FileCommandOutcome {
     defer { pump(at: now) }
     guard var file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
     case .failed where file.isUnrecorded: return .doesNotApply
-    // Nothing of it is sent, and it has to be known for what it is.
+    // Nothing of the file is sent, and its content has to be known first.
     case _ where catalog.claims.unconfirmedEntry(of: id)?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
     case .interrupted where deliveryOfRemains(file) != nil: return .doesNotApply
     case .ready where file.progress.delivered != nil: return .doesNotApply
@@ -47,17 +47,18 @@ extension UploadSchedule {
     return .obeyed
   }
 
-  /// Tries one file again that has failed, waits or was cancelled, at once. What is on its way, or delivered, needs no help.
+  /// Tries one file again that has failed, waits or was cancelled, at once. A file that is in progress or delivered
+  /// needs no command.
   @discardableResult
   public mutating func retry(_ id: FileID, at now: ClockReading) -> FileCommandOutcome {
     defer { pump(at: now) }
     guard let file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
-    // No try brings back what this copy lacks.
+    // No retry restores what this copy lacks.
     case .failed where catalog.claims.unconfirmedEntry(of: id)?.mayBeLeft(in: file.snapshot) == true:
       return .doesNotApply
     case .failed where file.isUnrecorded:
-      // The destination has it.
+      // The destination has the file.
       files.update(id) { file in
         file.beginFinishing()
         file.lastFailure = nil
@@ -86,15 +87,15 @@ extension UploadSchedule {
       actions.append(.record(id))
       actions.append(.showStatus(id))
     } else {
-      // It waits for no other content of its file.
+      // The file waits for no other content of its own.
       files[id]?.progress.latest = nil
       settleName(id, at: now)
     }
     return .obeyed
   }
 
-  /// The server has lost what it had acknowledged: what lies in the spool is delivered again, under the same name. What is not delivered
-  /// is tried again now.
+  /// The server has lost what it had acknowledged: the spool's content is delivered again, under the same name. An
+  /// undelivered file is tried again now.
   @discardableResult
   public mutating func resend(_ id: FileID, at now: ClockReading) -> FileCommandOutcome {
     guard let file = files[id], file.isLocal else { return .unknownFile }
@@ -105,8 +106,9 @@ extension UploadSchedule {
     return .obeyed
   }
 
-  /// What may be no more than a disk has left of it is compared with its receipt before: a server that has lost the whole is to get
-  /// nothing less. False where it has by now only names under which nothing is published: it stays delivered.
+  /// A file that may be no more than its disk's remains is compared with its receipt first: a server that has lost the
+  /// whole must not get less. False where the file now has only names under which nothing is published: it stays
+  /// delivered.
   mutating func deliverAgain(_ id: FileID, at now: ClockReading) -> Bool {
     guard var file = files[id] else { return false }
     let published = file.publishedPaths
@@ -118,7 +120,7 @@ extension UploadSchedule {
     file.failures.progressed()
     file.progress = FileUpload.Progress()
     if file.nextPath(limits) == nil {
-      // A user has had it published under a temporary name.
+      // A user has published the file under a temporary name.
       guard let name = file.snapshot.names.first(where: { published.contains($0) }) else { return false }
       file.progress.userRequest = .named(name)
     }
@@ -129,15 +131,15 @@ extension UploadSchedule {
     return true
   }
 
-  /// Publishes as it is what is held back: a file that its writer did not finish, or one under a temporary name.
+  /// Publishes a held file as it is: one that its writer did not finish, or one with a temporary name.
   @discardableResult
   public mutating func publish(_ id: FileID, at now: ClockReading) -> FileCommandOutcome {
     defer { pump(at: now) }
     guard var file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
-    // What it is like is not known, and what is not known is not published.
+    // The content is not known, and an unknown content is not published.
     case .interrupted where file.snapshot.interruption?.isOfSpool == true: return .doesNotApply
-    // A whole was delivered, and this may be zeros.
+    // The whole was delivered, and this file may be zeros.
     case .interrupted where deliveryOfRemains(file) != nil: return .doesNotApply
     case .held, .interrupted: break
     case .routedElsewhere: return .goesElsewhere
@@ -153,7 +155,7 @@ extension UploadSchedule {
     return .obeyed
   }
 
-  /// A destination that is away is asked again without waiting for its turn, and what bounded its requests may have gone.
+  /// An unavailable destination is tried again without waiting for its turn, and what bounded its requests may have gone.
   private mutating func tryDestinationNow(at now: ClockReading) {
     destination.sizes.forgetRequestBytesMax()
     destination.gate.endPause(at: now.monotonic)

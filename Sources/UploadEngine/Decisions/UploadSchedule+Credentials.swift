@@ -2,8 +2,8 @@ import FileModel
 
 /// Whether the destination takes the credentials, found out before there is a capture.
 extension UploadSchedule {
-  /// Asks once for a session that there is not: who may not ask is told so, and nothing is made. It says nothing of whether the
-  /// destination can be reached: that is seen when something is to be sent.
+  /// Asks once for a session that does not exist: without permission the answer is a refusal, and nothing is created.
+  /// The answer does not show whether the destination is reachable: that is seen when something is to be sent.
   public mutating func tryCredentials(at now: ClockReading) {
     let request = makeRequestID()
     let endpoint = destination.endpoints.choose(at: now.monotonic)
@@ -11,7 +11,7 @@ extension UploadSchedule {
     actions.append(.send([RequestOrder(id: request, order: .querySession(.credentialTrial), endpoint: endpoint)]))
   }
 
-  /// True for the answer to that question, which is of no other use.
+  /// True for the answer to that request, which has no other use.
   mutating func noteCredentials(_ request: HTTPRequestID, _ outcome: StepOutcome, at now: ClockReading) -> Bool {
     guard destination.credentialTrial.end(request) else {
       if case .refused = outcome { return false }

@@ -2,14 +2,14 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Sessions that no file needs any more, until the server has been told.
+/// Sessions that no file needs any more, until the server has ended them.
 extension UploadSchedule {
-  /// How long ending a session may be put off.
+  /// How long ending a session may be postponed.
   private static let discardDelay: Duration = .seconds(5)
-  /// So many are being ended at one time.
+  /// The most abort requests in flight.
   private static let abortsMax = 4
 
-  /// The server is told when there is nothing better to do, and after a moment in any case: the warm connection belongs to
+  /// The server is told when no other work is waiting, and after a delay in any case: the warm connection belongs to
   /// the file whose session is no longer needed.
   mutating func discard(_ session: SessionIdentity, of owner: SessionOwner?, at now: ClockReading) {
     let discarded = DiscardedSession(id: session.id, sinceSeconds: now.wallMilliseconds / 1000, owner: owner)
@@ -43,7 +43,7 @@ extension UploadSchedule {
     if case .refused(let failure) = outcome {
       switch policy.verdict(on: failure.kind, attempts: 1) {
       case .pauseDestination, .waitOut, .pauseFile, .waitForRoom, .retryStep:
-        // What is published cannot be ended, nor what is being published.
+        // A published session cannot be ended, nor one that is being published.
         let isPublished = failure.kind == .conflict && session.attempts + 1 >= policy.attemptsMax
         guard !isPublished, !session.origin.isPast(atSeconds: now.wallMilliseconds / 1000) else { break }
         var session = session
@@ -52,19 +52,20 @@ extension UploadSchedule {
         session.due = now.monotonic + policy.pause(pause, retryAfter: failure.retryAfter)
         return putOff(session)
       case .fail, .ignore:
-        // The next run may be allowed to, or be heard.
+        // The next run may have permission, or get an answer.
         return
       case .startNewSession: break
       }
     }
-    // Another server, and another user's token, know nothing of it.
+    // Another server, and another user's token, do not know the session.
     guard session.origin.owner.map({ $0 == owner }) ?? true else { return }
     actions.append(.forgetDiscarded(session.session.id))
   }
 
   // MARK: - What earlier runs have left
 
-  /// They are ended once the spool is known: a file may say that its upload has parts of it, and that one stays.
+  /// Recovered sessions are ended once the spool is known: a file may say that its upload has parts of it, and that one
+  /// stays.
   mutating func recover(_ sessions: [DiscardedSession], at seconds: Int64) {
     let withParts = catalog.recovery.sessionsWithParts
     let isOver = { (session: DiscardedSession) in withParts.contains(session.id) || session.isPast(atSeconds: seconds) }
@@ -75,7 +76,7 @@ extension UploadSchedule {
     }
   }
 
-  /// A file says that this one has parts of it, also one that was removed and is put back.
+  /// A file says that this session has parts of it. The file may have been removed and restored.
   mutating func keepSession(_ id: String) {
     let wasToEnd = destination.sessionsToEnd.spare(id)
     var isKnown = catalog.recovery.spare(id) || wasToEnd
@@ -90,10 +91,10 @@ extension UploadSchedule {
     actions.append(.forgetDiscarded(id))
   }
 
-  /// None as long as it is not known of a file which upload has parts of it.
+  /// None while it is unknown of a file which upload has parts of it.
   mutating func endRecovered(at now: ClockReading) {
     guard catalog.recovery.hasSessionsToEnd, maySpareSessions else { return }
-    // At another server the same id may be another user's. These stay in the catalog.
+    // At another server the same id may be another user's. Such sessions stay in the catalog.
     for session in catalog.recovery.takeSessionsToEnd()
     where session.owner?.address == nil || session.owner?.address == owner?.address {
       putOff(

@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Whose turn it is.
+/// The choice of the next file and request.
 extension UploadSchedule {
   /// A settled file with a final name is to be delivered, from the beginning or again.
   mutating func makeReady(_ id: FileID, at now: ClockReading) {
@@ -11,7 +11,7 @@ extension UploadSchedule {
       leaveTransfer(&file)
       abortSession(&file, at: now)
     }
-    // What is to be proven can be so in its session alone.
+    // A content that is to be proven can be proven in its session alone.
     guard file.wantedSeal == nil || mayProve(file) else { return endProof(id, at: now) }
     if file.progress.delivered != nil {
       files[id] = file
@@ -21,7 +21,7 @@ extension UploadSchedule {
       files[id] = file
       return awaitSuperseding(id)
     }
-    // What a session was opened for may be empty at its end, and cannot be published from there.
+    // A file for which a session was opened may be empty at its end, and cannot be published from there.
     if file.snapshot.sizeBytes == 0, destination.abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
     if let transfer = file.transfer, !file.isWholeFile, needsLongerChunks(file, than: transfer.plan.chunkBytes) {
       leaveTransfer(&file)
@@ -39,7 +39,7 @@ extension UploadSchedule {
     }
     if !isResuming { prepareTransfer(&file, at: now) }
     file.virtualTime = max(file.virtualTime, queues.virtualTime)
-    // What is in memory alone goes first.
+    // A file whose content is in memory alone goes first.
     let goesFirst = file.snapshot.diskErrno != nil
     if goesFirst { file.virtualTime = 0 }
     files[id] = file
@@ -58,7 +58,7 @@ extension UploadSchedule {
     let size = file.snapshot.sizeBytes
     let fitsOneBuffer = wholeFileBytesMax > 0 && size <= UInt64(wholeFileBytesMax)
     let fitsOneRequest = fitsOneBuffer || destination.abilities.streamsWholeFiles
-    // Nothing else is published than what was proven.
+    // Only what was proven is published.
     let isToBeProven = file.wantedSeal != nil
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
     file.progress.merkleRoot = nil
@@ -73,12 +73,12 @@ extension UploadSchedule {
       && (!hasSentChunks || size == 0 && destination.abilities.needsChunks)
     if file.isWholeFile {
       abortSession(&file, at: now)
-      // A small one gets its transfer with its buffer: a hundred thousand may wait.
+      // A small file gets its transfer with its buffer: a hundred thousand may wait.
       file.transfer = isSmall(file) ? nil : FileUpload.wholeTransfer(of: size)
       return
     }
     if let session = file.session, session.state == .wanted {
-      // One that was only wanted lent its nonce to a whole-file request, which another content must not share.
+      // A session that was only wanted lent its nonce to a whole-file request, which another content must not share.
       file.session = nil
     }
     if let session = file.session, needsLongerChunks(file, than: session.chunkBytes) { abortSession(&file, at: now) }
@@ -87,8 +87,8 @@ extension UploadSchedule {
     file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: chunkBytes))
   }
 
-  /// The upload was begun for a shorter content, and of this one the server would have to take more chunks than it does. Not where parts
-  /// are at the server alone, nor where longer ones cannot be sent.
+  /// The upload was opened for a shorter content, and for this one the server would have to take more chunks than it
+  /// does. Not where parts are at the server alone, nor where longer ones cannot be sent.
   func needsLongerChunks(_ file: FileUpload, than chunkBytes: Int) -> Bool {
     guard file.publishing == nil, !file.mustKeepSession,
       !destination.abilities.takes(chunksOf: chunkBytes, forFileOf: file.snapshot.sizeBytes)
@@ -96,8 +96,8 @@ extension UploadSchedule {
     return newChunkBytes(for: file) > chunkBytes
   }
 
-  /// Gives up the present content's transfer: what was read is released, what is being sent goes on (its
-  /// acknowledgement still tells what the server holds).
+  /// Gives up the present content's transfer: what was read is released, requests in flight continue (their
+  /// acknowledgements still show what the server holds).
   mutating func leaveTransfer(_ file: inout FileUpload) {
     file.growth = nil
     guard let transfer = file.transfer else { return }
@@ -123,15 +123,15 @@ extension UploadSchedule {
     readSmallFiles(at: now)
     while let id = nextFileToRead(), mayRead(from: id) { readChunk(of: id, isSmall: false, at: now) }
     while let id = nextFileToCompare(), mayRead(from: id) { readChunk(of: id, isSmall: false, at: now) }
-    // What is complete comes first: somebody waits for it.
+    // A complete file comes first: a user may wait for it.
     while mayReadAny, let id = nextEarlyFileToRead(at: now), mayRead(from: id) {
       readChunk(of: id, isSmall: false, at: now)
     }
-    // An empty file is ready without a read, and behind the last chunk that has gone out just now its commit follows.
+    // An empty file is ready without a read, and the last chunk that has just gone out is followed by its commit.
     sendSmallFiles(at: now)
     for id in queues.large.working { sendControl(id, at: now) }
     admit()
-    // One whose upload has begun anew by now waits for this alone.
+    // A file whose upload was restarted waits for this alone.
     askForHoles()
     abortDiscarded(at: now)
     planMemoryCheck(at: now)
@@ -152,8 +152,8 @@ extension UploadSchedule {
       limits: limits, destinationParallelism: destination.abilities.parallelChunks, memory: memory.budget)
   }
 
-  /// As many as there may be. The tier bounds the chunks of large files; the others are bound by the round trip, whatever
-  /// the link carries.
+  /// Sends chunks while allowed. The tier bounds the chunks of large files; the others are bound by the round trip,
+  /// whatever the link carries.
   mutating func sendChunks(at now: ClockReading) {
     queues.passedOver.beginPass()
     while maySend(at: now), hasRoomOnLine(at: now),
@@ -170,7 +170,7 @@ extension UploadSchedule {
     actions.append(.report(.notSent(id, path)))
   }
 
-  /// One more request with bytes may go out now; when the ramp allows it only later, that is seen to.
+  /// True when one more request with bytes may go out now. When the ramp allows it only later, the timer is started.
   mutating func startsNow(at now: ClockReading) -> Bool {
     guard let start = link.nextStart(limit: pipeline.parallelism, at: now.monotonic)
     else { return false }
@@ -179,7 +179,7 @@ extension UploadSchedule {
     return false
   }
 
-  /// Fills the places of files that are done, or wait.
+  /// Fills the slots of files that are done, or wait.
   private mutating func admit() {
     let hasChanged = queues.hasChanged(since: files.readyChanges)
     if hasChanged || queues.medium.hasWaiting { admit(\.medium, asWholeFiles: true, hasChanged: hasChanged) }
@@ -209,7 +209,7 @@ extension UploadSchedule {
 
   // MARK: - The gate
 
-  /// True when a request may go out now; while the destination is suspect, or the way to it, only one.
+  /// True when a request may go out now; while the destination or its path is suspect, only one.
   func maySend(at now: ClockReading) -> Bool {
     destination.gate.maySend(at: now.monotonic) && !(destination.gate.isOpen && isTryingPath(at: now))
   }
@@ -273,7 +273,8 @@ extension UploadSchedule {
 }
 
 extension FileUpload {
-  /// A place is free, on which so much time was used. What is in memory alone goes before all others.
+  /// A slot is free, with the virtual time of the file that has left it. A file whose content is in memory alone goes
+  /// before all others.
   fileprivate mutating func takePosition(from time: UInt64) {
     if snapshot.diskErrno == nil { virtualTime = max(virtualTime, time) }
   }

@@ -2,13 +2,15 @@ public import FileModel
 import Lookup
 
 /// Chunks that are sent before their file may be published: while it is written (spec H3), and while it has a temporary
-/// name (spec H4). They go into the session that the file will be published from, so that little is left for its end.
+/// name (spec H4). The chunks go into the session that the file will be published from, so that little is left for its
+/// end.
 extension UploadSchedule {
-  /// What has happened to the chunks of a file that is being written; answers ``UploadAction/checkGrowth(_:chunkBytes:anew:)``.
-  /// Nil when it cannot be followed: then nothing more of it is sent before it is complete.
+  /// The changes in the chunks of a file that is being written; answers
+  /// ``UploadAction/checkGrowth(_:chunkBytes:anew:)``. Nil when the file cannot be tracked: then nothing more of it is
+  /// sent before it is complete.
   public mutating func grew(_ id: FileID, _ report: GrowthReport?, at now: ClockReading) {
     if let report {
-      // Thousands of files may be open and rest, and what follows looks at each of them.
+      // Thousands of files may be open and idle, and the following steps check each of them.
       if takeGrowth(report, at: now) { pump(at: now) }
       return
     }
@@ -19,13 +21,13 @@ extension UploadSchedule {
     files[id] = file
   }
 
-  /// Its chunks may be sent before it is to be published.
+  /// Chunks of the file may be sent before it is to be published.
   private func maySendEarly(_ file: FileUpload) -> Bool {
     destination.abilities.sendsWhileWriting && file.snapshot.interruption == nil && !isTooLarge(file)
       && !file.progress.isLeftForTheEnd && (!destination.abilities.bindsNameAtOpening || openingPath(of: file) != nil)
   }
 
-  /// Its chunks may be sent while it is written. A temporary name is judged by the one that it will probably get.
+  /// Chunks of the file may be sent while it is written. A temporary name is judged by its probable final name.
   func mayGrow(_ file: FileUpload) -> Bool {
     guard maySendEarly(file) else { return false }
     return file.snapshot.names.allSatisfy { path in
@@ -34,13 +36,13 @@ extension UploadSchedule {
     }
   }
 
-  /// A file that is being written has a session: from now on its chunks are followed.
+  /// A file that is being written has a session: from now on its chunks are tracked.
   mutating func beginGrowth(_ id: FileID) {
     guard var file = files[id], file.phase == .writing, file.isOpen, file.growth == nil, file.transfer == nil,
       let session = file.session, session.id != nil, mayGrow(file)
     else { return }
     file.isWholeFile = false
-    // Where each chunk is appended to the one before it, nothing goes before the first.
+    // Where each chunk is appended to the one before it, nothing is sent before the first.
     file.growth = FileGrowth(
       chunkBytes: session.chunkBytes,
       headChunks: destination.abilities.appendSequences == .one ? 0 : FileGrowth.headChunks)
@@ -51,10 +53,10 @@ extension UploadSchedule {
     actions.append(.checkGrowth(id, chunkBytes: session.chunkBytes, anew: true))
   }
 
-  /// The file is complete. What was sent of it and is still the same stays as it is; the rest is to be read now.
+  /// The file is complete. What was sent of it and is still the same is kept; the rest is to be read now.
   mutating func endGrowth(_ file: inout FileUpload) {
     guard let growth = file.growth, let transfer = file.transfer else { return }
-    // Without a report that goes up to this epoch, nobody knows what of it is still the same.
+    // Without a report up to this epoch, it is not known what is still the same.
     guard growth.epoch == file.snapshot.epoch, transfer.hasBegun, transfer.plan.sizeBytes == file.snapshot.sizeBytes
     else { return leaveTransfer(&file) }
     file.growth = nil
@@ -62,10 +64,10 @@ extension UploadSchedule {
     transfer.sealAll()
   }
 
-  /// A complete file with a temporary name is sent, but for its commit. A small one waits for its name: it goes in one
-  /// request, which publishes it.
+  /// A complete file with a temporary name is sent, except for its commit. A small one waits for its final name: it
+  /// goes in one request, which publishes it.
   mutating func sendHeld(_ file: inout FileUpload, at now: ClockReading) {
-    // It may be delivered already.
+    // The content may be delivered already.
     guard file.progress.delivered == nil else { return leaveTransfer(&file) }
     let isSmall = file.snapshot.sizeBytes <= UInt64(max(0, wholeFileBytesMax))
     if isBoundElsewhere(file) {
@@ -73,7 +75,8 @@ extension UploadSchedule {
       abortSession(&file, at: now)
     }
     if file.isWholeFile {
-      // Read for the request that was to publish it. Its session is none: it lent that request a nonce.
+      // The bytes were read for the request that was to publish the file. There is no session at the server: the
+      // present one lent that request a nonce.
       leaveTransfer(&file)
       if file.session?.state == .wanted { file.session = nil }
     }
@@ -94,7 +97,7 @@ extension UploadSchedule {
     openFiles.joinEarly(file.id)
   }
 
-  /// False when nothing follows from it.
+  /// Takes a growth report. False when nothing follows from it.
   @discardableResult
   mutating func takeGrowth(_ report: GrowthReport, at now: ClockReading) -> Bool {
     guard let file = files[report.file], file.phase == .writing, let growth = file.growth,
@@ -104,7 +107,7 @@ extension UploadSchedule {
     if !report.changes.isEmpty { openFiles.noteGrowth() }
     let count = ChunkPlan(sizeBytes: report.sizeBytes, chunkBytes: report.chunkBytes).count
     for index in growth.take(report, at: now.monotonic) {
-      // What was thrown away as a whole is not rewritten in places.
+      // A file that was emptied is not counted as rewritten.
       if takeBack(index, of: transfer), index < count, !report.wasEmptied { growth.noteRewritten() }
       noteOutdated(index, of: file)
     }
@@ -125,13 +128,13 @@ extension UploadSchedule {
       noteSize(of: report.file, at: now)
       warmForOpenFiles(at: now)
     }
-    beginAnewWithLongerChunks(report.file, at: now)
+    restartWithLongerChunks(report.file, at: now)
     return isNews
   }
 
-  /// A file that is written has outgrown the chunks of its session: the server would refuse the next one, and all of the file would go after
-  /// its end. A new session takes it from here on, while it is written.
-  private mutating func beginAnewWithLongerChunks(_ id: FileID, at now: ClockReading) {
+  /// A file that is written has outgrown the chunks of its session. The server would refuse the next one, and all of
+  /// the file would go after its end. A new session takes it from here on, while it is written.
+  private mutating func restartWithLongerChunks(_ id: FileID, at now: ClockReading) {
     guard let growth = files.entry(id)?.file.growth, var file = files[id],
       needsLongerChunks(file, than: growth.chunkBytes)
     else { return }
@@ -142,13 +145,13 @@ extension UploadSchedule {
     planSession(id, at: now)
   }
 
-  /// A record that goes on naming what the server has of it would say that this is what its writer left.
+  /// A record that continued to name what the server has of the file would claim that this is what its writer left.
   private mutating func noteOutdated(_ index: Int, of file: FileUpload) {
     guard isInFirstWriting(file), file.session?.held.isOutdated(index) == true, file.hasResumableSession else { return }
     actions.append(.saveResume(file.id))
   }
 
-  /// The bytes of a chunk may be others than those that were read or sent; true when any were.
+  /// The bytes of a chunk may have changed since they were read or sent; true when any had been.
   private mutating func takeBack(_ index: Int, of transfer: ChunkTransfer) -> Bool {
     guard transfer.states.indices.contains(index) else { return false }
     let state = transfer.states[index]
@@ -165,7 +168,7 @@ extension UploadSchedule {
 
   // MARK: - Turns
 
-  /// Looks at all growing files, and again after a while.
+  /// Checks all growing files, and again after a pause.
   mutating func checkGrowth(at now: ClockReading) {
     for id in openFiles.early {
       guard let growth = files.entry(id)?.file.growth else { continue }
@@ -173,7 +176,7 @@ extension UploadSchedule {
     }
   }
 
-  /// Files that are no longer early leave; sessions that are in doubt are asked about; and the next look is planned.
+  /// Files that are no longer early leave, doubtful sessions are queried, and the next check is planned.
   mutating func askForEarlyFiles(at now: ClockReading) {
     guard !openFiles.early.isEmpty else { return }
     var isGrowing = false
@@ -199,7 +202,7 @@ extension UploadSchedule {
     timers.start(.growth, at: now.monotonic + openFiles.takeGrowthPause(interval: limits.growthInterval))
   }
 
-  /// The next early file to read from; each has its turn.
+  /// The next early file to read from; the files take turns.
   mutating func nextEarlyFileToRead(at now: ClockReading) -> FileID? {
     guard destination.gate.isOpen else { return nil }
     let place = openFiles.early.firstIndex { id in

@@ -1,18 +1,18 @@
 import FileModel
 
-/// What becomes of a file whose step did not succeed.
+/// What becomes of a file whose step has failed.
 extension UploadSchedule {
-  /// Something moved: the next failure is the first of a new row.
+  /// The file has made progress: the next failure is the first of a new series.
   mutating func progressed(_ id: FileID) {
     files[id]?.failures.progressed()
     files[id]?.needsNewConnection = false
     noteReadable(id)
   }
 
-  /// A step of a file did not succeed.
+  /// A step of a file has failed.
   mutating func failed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     let failure = StepFailure(outcome)
-    // What has come to its end meanwhile keeps the reason that it ended with.
+    // A file that has ended meanwhile keeps the reason that it ended with.
     guard var file = files[id], file.isToBeDelivered else { return }
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
     switch policy.verdict(on: failure.kind, attempts: file.failures.rounds + 1) {
@@ -27,7 +27,7 @@ extension UploadSchedule {
     case .waitOut:
       waitOut(id, failure, shown, at: now)
     case .waitForRoom:
-      // Room for one chunk is none for twelve, most of which would go out for nothing each time.
+      // Room for one chunk is none for twelve, most of which would be sent for nothing each time.
       files[id]?.progress.chunksAllowed = 1
       let pause = leastPause(isFirst: file.failures.rounds == 0, retryAfter: failure.retryAfter)
       pauseFile(id, failure: shown, retryAfter: pause, at: now)
@@ -35,7 +35,7 @@ extension UploadSchedule {
       if failure.kind == .transport(.bodyUnavailable) { noteUnreadable(id, at: now) }
       pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)
     case .startNewSession:
-      // The one that is left is known to the server still, with all that was sent.
+      // The server still knows the session that is left, with all that was sent.
       let isKnown = failure.kind == .notReplaceable || failure.kind == .nameTaken
       if isKnown { abortSession(&file, at: now) }
       files[id] = file
@@ -45,7 +45,8 @@ extension UploadSchedule {
     }
   }
 
-  /// After a request whose answer is lost the server may have a copy for each try, which costs more than the bytes of a small file.
+  /// After a request whose answer is lost the server may have a copy for each attempt, which costs more than the bytes
+  /// of a small file.
   private mutating func wholeFileFailed(
     _ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: ClockReading
   ) {
@@ -56,8 +57,8 @@ extension UploadSchedule {
       id, by: shown, canEnd: failure.kind.canEndFile, mayLeaveCopies: leavesCopies, retryAfter: least, at: now)
   }
 
-  /// No bytes of the file go out for the beginning of an upload; but where the destination calls it begun, and makes nonsense of that,
-  /// each one may stay there. What it refuses or cannot do concerns all files, and ends none.
+  /// Opening an upload sends no bytes of the file. But where the destination calls it open, and sends a nonsensical
+  /// answer, each upload may stay there. What it refuses or cannot do concerns all files, and ends none.
   mutating func openingFailed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     let failure = StepFailure(outcome)
     guard files[id]?.phase == .ready, failure.followsSuccess else { return failed(id, outcome, at: now) }
@@ -66,12 +67,12 @@ extension UploadSchedule {
       retryAfter: failure.retryAfter, at: now)
   }
 
-  /// What a session holds could not be published: no bytes of the file go out for that. What the destination says of this file alone,
-  /// though, it may say for ever, and have all of the file read each time; and a commit whose answer is lost may leave a copy with each
-  /// try. A server error concerns all files, and ends none.
+  /// What a session holds could not be published, for which no bytes of the file were sent. A refusal of this file
+  /// alone may repeat for ever, and have all of the file read each time. A commit whose answer is lost may leave a copy
+  /// with each attempt. A server error concerns all files, and ends none.
   mutating func commitFailed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     let failure = StepFailure(outcome)
-    // A destination that says when to come back is at work on it: a large upload takes its time to be read.
+    // A destination that gives a time to come back is working on it: a large upload takes its time to be read.
     let canEnd = failure.kind.isOfCommit && failure.retryAfter == nil
     let leavesCopies = destination.abilities.repeatsLeaveCopies == .everything && failure.kind.leavesOpenWhatBecameOfIt
     guard let file = files[id], file.phase == .ready, canEnd || leavesCopies,
@@ -82,11 +83,11 @@ extension UploadSchedule {
       mayLeaveCopies: leavesCopies, retryAfter: failure.retryAfter, at: now)
   }
 
-  /// It will not pass by itself.
+  /// A failure that does not pass without a user's action.
   mutating func failForGood(_ id: FileID, _ failure: FileStatus.Failure, at now: ClockReading) {
     guard var file = files[id] else { return }
     file.lastFailure = failure
-    // While it is being written nothing is lost yet; the answer may be another one when it is complete.
+    // While the file is being written nothing is lost yet; the answer may differ when it is complete.
     if file.phase == .ready || file.isWaiting {
       leaveTransfer(&file)
       watchdog.uploadEnded(id)
@@ -103,8 +104,8 @@ extension UploadSchedule {
     files[id] = file
   }
 
-  /// What is sent of a file before it may be published is of no use, each time. Nothing is lost, and nothing is due: the file stays as it
-  /// is, and goes out as a whole once it is closed, or has its final name.
+  /// Early sending of a file is useless each time. Nothing is lost, and nothing is due. The file keeps its state, and
+  /// is sent as a whole once it is closed, or has its final name.
   private mutating func endEarlySending(
     _ id: FileID, _ failure: FileStatus.Failure, _ setbacks: Setbacks, at now: ClockReading
   ) {
@@ -123,8 +124,8 @@ extension UploadSchedule {
   /// The failure's code where a file of the spool cannot be read.
   static let unreadableCode = "spool-unreadable"
 
-  /// The file waits for a moment; the others go on. After too many failures in a row the server is asked what it really
-  /// holds.
+  /// The file waits for a moment; the others continue. After too many failures in a row the server is asked what it
+  /// really holds.
   mutating func pauseFile(
     _ id: FileID, failure: FileStatus.Failure, isTooEarly: Bool = false, retryAfter: Duration? = nil,
     for wanted: Duration? = nil, at now: ClockReading
@@ -160,7 +161,7 @@ extension UploadSchedule {
       timers.insert(.file(id), at: until)
     }
     files[id] = file
-    // While it is written it has no turn that could come again.
+    // While the file is written it has no turn that could come again.
     if file.session == nil { planSession(id, at: now) }
     yieldBuffers(of: file, at: now)
     // A file that is removed or renamed just as it is sent cannot be read for a moment: that is no trouble unless it lasts.
@@ -169,7 +170,7 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// What was read of a file that waits is read again: others need the buffers meanwhile.
+  /// The bytes read for a waiting file are released and read again later: others need the buffers meanwhile.
   private mutating func yieldBuffers(of file: FileUpload, at now: ClockReading) {
     guard file.isResting(at: now), let transfer = file.transfer else { return }
     for index in transfer.readIndices {
@@ -181,28 +182,29 @@ extension UploadSchedule {
 }
 
 extension FileUpload {
-  /// The server has acknowledged some of it in its session.
+  /// The server has acknowledged some of the file in its session.
   var holdsChunksAtServer: Bool { session.map { !$0.held.isEmpty } ?? false }
 
-  /// Nothing of it is sent before a moment that is still to come.
+  /// Nothing of the file is sent before a time that is still to come.
   func isResting(at now: ClockReading) -> Bool {
     isWaiting || isEarly && progress.earlyRest.map { $0 > now.monotonic } ?? false
   }
 }
 
 extension UploadSchedule {
-  /// What was sent of a file is of no use, and goes out again, for this reason: said each time, after pauses that grow, and not
-  /// for ever where the destination itself says so of this file (`canEnd`). `isAtOnce`: the first time is not waited for.
-  /// `isLoss`: it had been acknowledged. `mayLeaveCopies`: a try costs more than its bytes, however few these are. `wasSent`: something of
-  /// it was sent, where that is not to be seen from the request that has just ended, or from the file. `sentAt`: when the request was sent
-  /// that was the last of its tries.
+  /// What was sent of a file is useless, and is sent again, for this reason. It is reported each time, after pauses
+  /// that grow, and not for ever where the destination itself refuses this file (`canEnd`). `isAtOnce`: the first time
+  /// there is no pause. `isLoss`: it had been acknowledged. `mayLeaveCopies`: an attempt costs more than its bytes,
+  /// however few these are. `wasSent`: some of it was sent, where neither the ended request nor the file shows that.
+  /// `sentAt`: when the last of its attempts was sent.
   mutating func setBack(
     _ id: FileID, by failure: FileStatus.Failure, tries: Int = 1, canEnd: Bool = true, isAtOnce: Bool = false,
     isLoss: Bool = false, mayLeaveCopies: Bool = false, wasSent: Bool = false, retryAfter: Duration? = nil,
     sentAt: MonotonicTime? = nil, at now: ClockReading
   ) {
     guard var file = files[id] else { return }
-    // Requests that break together are one setback. A file may wait for another reason, though: tries that end meanwhile are tries.
+    // Requests that break together are one setback. A file may wait for another reason, though: attempts that end
+    // meanwhile are attempts.
     let isAnother = canEnd && sentAt.map { file.progress.setbacks.isAnother(sentAt: $0) } ?? false
     guard !file.isWaiting || isAnother else {
       files[id]?.lastFailure = failure
@@ -240,7 +242,7 @@ extension UploadSchedule {
 }
 
 extension FileStatus.Failure {
-  /// The same, where it was the last of so many tries.
+  /// The same failure, where it was the last of so many attempts.
   fileprivate func afterTries(_ count: Int) -> FileStatus.Failure {
     FileStatus.Failure(
       code: code,
@@ -248,7 +250,7 @@ extension FileStatus.Failure {
         + "“uploadfs-mount retry”.", atMilliseconds: atMilliseconds)
   }
 
-  /// The same, where so many tries were the end of what is sent before its time.
+  /// The same failure, where so many attempts ended early sending.
   fileprivate func endingEarlySending(after count: Int) -> FileStatus.Failure {
     FileStatus.Failure(
       code: code,
@@ -258,7 +260,7 @@ extension FileStatus.Failure {
 }
 
 extension FileUpload {
-  /// It is at work, or will be.
+  /// The file is being delivered, or will be.
   fileprivate var isToBeDelivered: Bool {
     switch phase {
     case .writing, .held, .ready, .waiting: true

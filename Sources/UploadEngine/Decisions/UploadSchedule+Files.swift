@@ -6,7 +6,8 @@ import OrderedCollections
 extension UploadSchedule {
   /// One event of the filesystem.
   ///
-  /// Of a file that is met (``FileEvent/found``), `former` is what was published last at its path, where that counts (``mayComeAfterPublication(_:)``).
+  /// Of a file that was found (``FileEvent/found``), `former` is the latest publication at its path, where that counts
+  /// (``mayComeAfterPublication(_:)``).
   public mutating func handle(_ event: FileEvent, after former: FormerPublication? = nil, at now: ClockReading) {
     switch event {
     case .opened(let snapshot): opened(snapshot, after: former, at: now)
@@ -45,7 +46,7 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
     noteSize(of: snapshot.id, at: now)
     warmForOpenFiles(at: now)
-    // It may be large enough by now to be worth a session.
+    // The file may be large enough by now to be worth a session.
     if destination.abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }
 
@@ -63,7 +64,7 @@ extension UploadSchedule {
       let isSameContent = file.snapshot.epoch == snapshot.epoch
       let known = isSameContent ? file.snapshot.interruption : nil
       file.take(snapshot)
-      // Who opens a file has not changed it: what holds it is over once it is settled again.
+      // Opening a file does not change it: the reason that holds it ends once it is settled again.
       file.snapshot.interruption = file.interruption(in: snapshot) ?? known
       files[snapshot.id] = file
     } else {
@@ -81,7 +82,7 @@ extension UploadSchedule {
     beginKeepingWarm(at: now)
   }
 
-  /// Should the spool be copied without what its files say of themselves, the catalog says that this one is not finished.
+  /// Should the spool be copied without its attributes, the catalog records that this file is not finished.
   private mutating func noteOpenInCatalog(_ id: FileID) {
     if files.entry(id)?.file.phase == .writing { actions.append(.record(id)) }
   }
@@ -101,7 +102,7 @@ extension UploadSchedule {
     file.isMetUnread = false
     file.mayBeAtServer = false
     file.take(snapshot)
-    // What was wrong with the content may be made good by this very change.
+    // This change may repair what was wrong with the content.
     file.snapshot.interruption = nil
     leaveTransfer(&file)
     checkpoint(&file)
@@ -141,7 +142,7 @@ extension UploadSchedule {
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file
-    // It may have been settled while it was open.
+    // The file may have been settled while it was open.
     if file.isOpen, file.phase == .writing { openFiles.opened(snapshot.id) }
     noteOpenInCatalog(snapshot.id)
     noteSize(of: snapshot.id, at: now)
@@ -169,10 +170,10 @@ extension UploadSchedule {
     switch file.phase {
     case .writing, .ignored, .routedElsewhere:
       file.revision += 1
-      // What was chosen to be given up while it was written is given up by now, or stays; what was cut off it does not lack.
+      // Parts chosen while the file was written are given up by now, or stay; what was truncated is not missing.
       file.mayLackParts = snapshot.isPartlyReleased
       endGrowth(&file)
-      // What was left for it has come, also for a file that is held back.
+      // Work that was left for the file's end is due, also for a file that is held back.
       file.progress.isLeftForTheEnd = false
       files[snapshot.id] = file
       settleName(snapshot.id, at: now)
@@ -185,15 +186,15 @@ extension UploadSchedule {
         makeReady(snapshot.id, at: now)
       } else {
         files.update(snapshot.id) { $0.virtualTime = max($0.virtualTime, queues.virtualTime) }
-        // It was passed over while it was open.
+        // The file was passed over while it was open.
         if isSmall(file) { queues.small.join(snapshot.id) }
       }
     case .interrupted where wasUnreadable && snapshot.interruption?.isOfSpool != true:
-      // The spool can say by now what it holds.
+      // The spool can describe its content by now.
       files[snapshot.id]?.lastFailure = nil
       settleName(snapshot.id, at: now)
     case .cancelled:
-      // It stays so over a restart only if the catalog describes what the spool holds now.
+      // The file stays so over a restart only if the catalog describes what the spool holds now.
       actions.append(.record(snapshot.id))
     case .held, .interrupted, .waiting, .finishing, .complete, .failed, .removed:
       break
@@ -201,13 +202,14 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
   }
 
-  /// The spool's disk did not take what was settled: what is read of it from now on may be anything. What was delivered is.
+  /// The spool's disk did not take what was settled: reads from now on may return anything. A delivered content stays
+  /// delivered.
   private mutating func unsettled(_ snapshot: FileSnapshot, at now: ClockReading) {
     guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch, !file.isOpen else { return }
     switch file.phase {
     case .ready, .waiting, .held, .interrupted, .failed: break
     case .finishing, .complete:
-      // It is delivered; under another name it would be what is left of it.
+      // The file is delivered; under another name it would be remains.
       files[snapshot.id]?.snapshot.interruption = snapshot.interruption
       files[snapshot.id]?.snapshot.missing = snapshot.missing
       actions.append(.showStatus(snapshot.id))
@@ -225,7 +227,7 @@ extension UploadSchedule {
     noteDisk(snapshot, before: before, at: now)
   }
 
-  /// Its disk refuses the content, or takes it again.
+  /// The spool's disk refuses the content, or takes it again.
   private mutating func noteDisk(_ snapshot: FileSnapshot, before: FileSnapshot, at now: ClockReading) {
     guard let file = files.entry(snapshot.id)?.file else { return }
     let failure = FileStatus.Failure(.spoolFailing(errno: snapshot.diskErrno ?? 0), at: now)
@@ -252,17 +254,18 @@ extension UploadSchedule {
     file.takeNames(snapshot.names)
     file.snapshot.isOnDisk = snapshot.isOnDisk
     file.path = file.snapshot.names.first ?? file.path
-    // A name that the file no longer has does not show this content to anybody here; should the file get it back, it is
-    // published again.
+    // A name that the file no longer has does not show this content to a local program. Should the file get it back, it
+    // is published again.
     let names = snapshot.names
     file.publishedPaths.removeAll { !names.contains($0) }
     if case .named(let name)? = file.progress.userRequest, !names.contains(name) { file.progress.userRequest = .asIs }
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
-    // In a copy without attributes it is known by the name that the catalog has, and so is what comes under its former one.
+    // In a copy without attributes the file is known by the name in the catalog, and so is a file that takes its former
+    // one.
     catalog.claims.renamed(snapshot.id, to: file.path)
-    // What is left at another destination is to be forgotten, which may be waiting still.
+    // State at another destination is to be dropped, which may still be waiting.
     if isRenamed, file.phase != .routedElsewhere { actions.append(.record(snapshot.id)) }
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
@@ -272,19 +275,20 @@ extension UploadSchedule {
         settleName(snapshot.id, at: now)
       }
     case .routedElsewhere:
-      // At another destination a user may have published it as it is, which no event has told here.
+      // At another destination a user may have published the file as it is, which no event reports here.
       files[snapshot.id]?.snapshot.interruption = snapshot.interruption
       openRenamed(snapshot.id, at: now)
     case .writing, .ignored: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
       if let path = file.publishing?.path, !names.contains(path) {
         cancelStream(of: file)
-        // It waits for chunks under a name that nobody is to see any more. With all chunks there it is being published.
+        // The commit waits for chunks under a name that must no longer appear. With all chunks there it is being
+        // published.
         if let transfer = file.transfer, !transfer.isDone { cancelCommit(of: file) }
       }
       if file.nextPath(limits) == nil {
         if destination.abilities.appendSequences == .one {
-          // Its last byte would publish it, and it may be held back now.
+          // The file's last byte would publish it, and it may be held back now.
           leaveTransfer(&file)
           abortSession(&file, at: now)
           files[snapshot.id] = file
@@ -304,7 +308,7 @@ extension UploadSchedule {
       files[snapshot.id]?.lastFailure = nil
       settleName(snapshot.id, at: now)
     case .failed:
-      // The name was what was wrong.
+      // The name was the cause.
       guard isRenamed, file.lastFailure?.code == StepFailure.Kind.nameRefused.code else { break }
       files[snapshot.id]?.lastFailure = nil
       retry(snapshot.id, at: now)
@@ -312,13 +316,13 @@ extension UploadSchedule {
     }
   }
 
-  /// A file that is written, or ignored, has other names: it may be what is uploaded now, or no longer.
+  /// A file that is written, or ignored, is renamed: it may now be one that is uploaded, or no longer.
   private mutating func openRenamed(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     if !file.isOpen, file.phase != .writing { return settleName(id, at: now) }
     let phase = phaseWhileOpen(file.snapshot)
     if phase == file.phase {
-      // Under its new name it may have to wait for its end, or need another session.
+      // Under its new name the file may have to wait for its end, or need another session.
       let isBoundElsewhere = isBoundElsewhere(file)
       guard isBoundElsewhere || file.growth != nil && !mayGrow(file) else { return }
       leaveTransfer(&file)
@@ -359,9 +363,9 @@ extension UploadSchedule {
     actions.append(.showStatus(file.id))
   }
 
-  /// What the catalog says of the file holds no longer, should it go to this destination again.
+  /// The catalog's entry of the file no longer applies, should it go to this destination again.
   mutating func forgetEntry(of file: FileUpload) {
-    // Where its parts are stays known.
+    // The location of the file's parts stays recorded.
     if !file.lacksParts { actions.append(.forgetEntry(file.id)) }
   }
 
@@ -382,14 +386,14 @@ extension UploadSchedule {
     // The catalog recognises an unchanged file by its time after a restart.
     switch file.phase {
     case .finishing, .complete, .interrupted, .failed, .cancelled: actions.append(.record(snapshot.id))
-    // One that waits would look as if an older one had been put in its place.
+    // A waiting file would look as if an older one had replaced it.
     case .held, .ready, .waiting: if isTimeChanged { actions.append(.record(snapshot.id)) }
     case .writing, .ignored, .routedElsewhere, .removed: break
     }
   }
 
-  /// A delivered file goes out under the next of its names; false when it has no other. What was in memory alone when it was delivered
-  /// may be lost here by now: then it is held like every other one that is not whole.
+  /// A delivered file is sent under the next of its names; false when it has no other. What was in memory alone when it
+  /// was delivered may be lost here by now. Then it is held like any other file that is not whole.
   @discardableResult
   mutating func publishFurther(_ id: FileID, at now: ClockReading) -> Bool {
     guard let file = files[id], file.nextPath(limits) != nil else { return false }
@@ -397,7 +401,7 @@ extension UploadSchedule {
     return true
   }
 
-  /// A settled file goes to work, or is kept back when all its names are temporary.
+  /// A settled file is delivered, or held when all its names are temporary.
   mutating func settleName(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {

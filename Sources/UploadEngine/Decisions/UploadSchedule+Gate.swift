@@ -2,16 +2,16 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// What answers and failures say of the destination as a whole (``DestinationGate``), and of files that are refused.
+/// What answers and failures mean for the destination as a whole (``DestinationGate``), and for refused files.
 extension UploadSchedule {
-  /// The least pause after one more failure in a row, where only a request with bytes of files finds out whether it is over:
-  /// ten times what it took. The first one may be an accident.
+  /// The least pause after one more failure in a row, where only a request with bytes of files shows whether the
+  /// failure is over: ten times its duration. The first failure may be an accident.
   func leastPause(isFirst: Bool, retryAfter: Duration?) -> Duration? {
     guard !isFirst, destination.latestAnswer.bodyTime > .zero else { return retryAfter }
     return max(destination.latestAnswer.bodyTime * 10, retryAfter ?? .zero)
   }
 
-  /// The destination, or what answers in its place, does not take anything of this file now. Others may fare better.
+  /// The destination, or a proxy before it, takes nothing of this file now. Other files may succeed.
   mutating func waitOut(_ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: ClockReading) {
     guard let file = files[id] else { return }
     files[id]?.lastFailure = shown
@@ -26,21 +26,22 @@ extension UploadSchedule {
     }
   }
 
-  /// While the destination is suspect each request is a trial: with few bytes, and first with what was not tried in vain.
-  func trialOrder(of file: FileUpload) -> UInt64 { file.snapshot.sizeBytes >> 1 | (wasTriedInVain(file) ? 1 << 63 : 0) }
+  /// While the destination is suspect each request is a trial: with few bytes, and first with files that have not
+  /// failed before.
+  func trialOrder(of file: FileUpload) -> UInt64 { file.snapshot.sizeBytes >> 1 | (hasFailed(file) ? 1 << 63 : 0) }
 
   func trialOrder(of id: FileID) -> UInt64 { files.entry(id).map { trialOrder(of: $0.file) } ?? 0 }
 
-  /// A file that changes has no attempts any more, and would be tried before all others for ever: one probe is enough for it.
-  private func wasTriedInVain(_ file: FileUpload) -> Bool {
+  /// The attempts of a file that changes begin anew, so that it would be tried before all others for ever: one probe is enough for it.
+  private func hasFailed(_ file: FileUpload) -> Bool {
     file.failures.rounds > 0 || destination.refusals.wasProbedInVain(file.id)
   }
 
-  /// While untried files are asked for, a file that was tried in vain is passed over.
-  func mayProbe(with file: FileUpload) -> Bool { !destination.isProbingWithUntried || !wasTriedInVain(file) }
+  /// While untried files are preferred, a file that has failed before is passed over.
+  func mayProbe(with file: FileUpload) -> Bool { !destination.isProbingWithUntried || !hasFailed(file) }
 
-  /// The probe goes to a file that was not tried in vain, of whatever length: the others may have been refused for what they are. Where
-  /// nothing of such a file can go out now, each may have it.
+  /// The probe goes to a file of any length that has not failed before: the others may have been refused for what they
+  /// are. Where nothing of such a file can be sent now, every file is allowed.
   mutating func probeWithUntried(at now: ClockReading) {
     guard !destination.gate.isOpen, maySend(at: now) else { return }
     destination.isProbingWithUntried = true
@@ -53,15 +54,15 @@ extension UploadSchedule {
     sendChunks(at: now)
   }
 
-  /// One more chunk of a file may go out now. After a refusal one may be under way, then twice as many for each that is taken; of
-  /// all files together of which the destination has lost repeatedly what it had acknowledged, one.
+  /// One more chunk of a file may go out now. After a refusal one may be in flight, then twice as many for each that is
+  /// taken. Of all files of which the destination has repeatedly lost acknowledged bytes, one together.
   func mayGoOut(ofFile file: FileUpload) -> Bool {
     if file.progress.setbacks.areRepeated, isChunkUnderWayAfterLosses { return false }
     let allowed = file.progress.chunksAllowed
     return allowed == 0 || file.session.map { $0.chunksInFlight.count < allowed } ?? true
   }
 
-  /// Few requests are under way, and few files are such: they are looked through only for one of these.
+  /// Few requests are in flight, and few files are such: they are searched only for one of these.
   private var isChunkUnderWayAfterLosses: Bool {
     requests.values.contains {
       guard $0.order.chunks != nil, let id = $0.file else { return false }
@@ -69,7 +70,7 @@ extension UploadSchedule {
     }
   }
 
-  /// No more of a file is read ahead than goes out next, where the destination has lost repeatedly what it had acknowledged.
+  /// No more of a file is read ahead than is sent next, where the destination has repeatedly lost acknowledged bytes.
   func mayReadAhead(ofFile file: FileUpload) -> Bool {
     guard file.progress.setbacks.areRepeated else { return true }
     return !(queues.large.working + openFiles.early).contains { id in
@@ -106,7 +107,7 @@ extension UploadSchedule {
       if destination.gate.isProbe(request) { destination.gate.probeNext(at: now.monotonic) }
     case .retryStep, .pauseFile, .waitForRoom, .startNewSession, .fail:
       if case .transport = failure.kind {
-        // No answer, but no proof that nobody is there: the next request is the next probe.
+        // There is no answer, but no proof that the destination is away: the next request is the next probe.
         if destination.gate.isProbe(request) { closeGate(failure, by: .answers, at: now) }
       } else {
         proved(order.proof, request, at: now)
@@ -114,11 +115,12 @@ extension UploadSchedule {
     }
   }
 
-  /// A request was refused for now. Where it was for a file, the file may be the reason; several in a row are none.
+  /// A request was refused for now. Where it was for a file, the file may be the reason; several in a row concern the
+  /// destination.
   private mutating func noteRefusal(
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ failure: StepFailure, at now: ClockReading
   ) {
-    // That a session cannot be ended now says nothing of what captures need.
+    // A refusal to end a session says nothing of what captures need.
     if case .abort = underway.order, destination.gate.isOpen { return }
     if failure.kind != .busy, moves(from: underway.endpoint, after: failure, at: now) {
       destination.latestAnswer.moved()
@@ -133,7 +135,7 @@ extension UploadSchedule {
     suspectDestination(request, underway.endpoint, failure, by: underway.order.proof, at: now)
   }
 
-  /// A server that begins no more uploads may take whole files and chunks all the same: only what needs a session waits.
+  /// A server that opens no more uploads may still take whole files and chunks: only what needs a session waits.
   private mutating func restOpenings(after id: FileID, _ failure: StepFailure, at now: ClockReading) {
     guard destination.refusals.refuseOpening(of: id) else { return }
     let delay = policy.delay(
@@ -142,7 +144,7 @@ extension UploadSchedule {
     timers.insert(.openSessions, at: now.monotonic + delay)
   }
 
-  /// No server has refused to begin several uploads in a row; or its rest is over, and no other one is being begun.
+  /// No server has refused several openings in a row; or the rest after that is over, and no other one is being opened.
   func mayOpenSession(at now: ClockReading) -> Bool {
     guard let rest = destination.refusals.openingRest else { return true }
     guard rest.until <= now.monotonic else { return false }
@@ -161,12 +163,12 @@ extension UploadSchedule {
       guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
       destination.gate.probeNext(at: now.monotonic)
       warmForOpenFiles(at: now)
-    case .probing, .closed: break  // an older request that was under way when the destination.gate closed
+    case .probing, .closed: break  // an older request that was in flight when the destination.gate closed
     }
   }
 
-  /// The address has failed, and another one may do: what was to go there goes to that one at once. A receiver that says
-  /// that it is busy is the same behind all its addresses.
+  /// The address has failed, and another one may work: its requests go to that one at once. A receiver that reports
+  /// itself busy is the same behind all its addresses.
   private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: ClockReading) -> Bool {
     guard failure.kind != .busy, destination.endpoints.hasAlternative(to: endpoint, at: now.monotonic) else {
       return false
@@ -178,8 +180,8 @@ extension UploadSchedule {
     return true
   }
 
-  /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
-  /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
+  /// A request was answered. An answer that proves less than what failed before only allows the next attempt. With
+  /// nothing waiting that could prove more, the destination is open, and the pauses continue where they were.
   private mutating func proved(_ proof: DestinationGate.Proof, _ request: HTTPRequestID, at now: ClockReading) {
     destination.path.prove()
     destination.refusals.proved(proof)
@@ -192,7 +194,7 @@ extension UploadSchedule {
     }
   }
 
-  /// What was refused may have been refused for what it is: one that was not tried yet does not wait for as long as these do.
+  /// A refusal may concern the refused file: one that was not tried yet does not wait as long as refused ones.
   mutating func probeSooner(at now: ClockReading) {
     guard destination.gate.failure?.code == StepFailure.Kind.misdirected.code else { return }
     let soon = now.monotonic + policy.maxDelay

@@ -2,23 +2,23 @@ public import FileModel
 import Lookup
 import OrderedCollections
 
-/// What is to be done with a file in the spool; done beside the events, because the filesystem must not be called while it
+/// An action on a file in the spool, carried out beside the events, because the filesystem must not be called while it
 /// reports one.
 public enum SpoolOrder: Hashable, Sendable {
-  /// Remove it, unless it was opened or has changed: an unfinished one by rule, a delivered one because parts of it are no
-  /// longer there.
+  /// Remove the file, unless it was opened or has changed: an unfinished one by rule, a delivered one because parts of
+  /// it are no longer there.
   case discard(EvictionCandidate)
-  /// From now on its content counts as whole, unless it has changed, or the disk has lost some of it for another reason than this one.
+  /// The content counts as whole from now on, unless it has changed, or the disk has lost some of it for another reason than this one.
   case accept(EvictionCandidate, Interruption?)
 }
 
 /// Files that were not finished (spec H5): their writer was killed, a write failed, or the mount died.
 extension UploadSchedule {
-  /// Takes what has come up, in order. At most two for each file between two looks.
+  /// Takes the pending orders. At most two for each file between two calls.
   public mutating func takeSpoolOrders() -> [SpoolOrder] {
     guard !spool.orders.isEmpty else { return [] }
     return spool.orders.takeAll().filter { order in
-      // It may have got another name meanwhile, which is to be delivered, too.
+      // The file may have another name meanwhile, which is to be delivered, too.
       guard case .discard(let candidate) = order else { return true }
       return isToBeDiscarded(candidate)
     }
@@ -30,14 +30,14 @@ extension UploadSchedule {
       || (file.phase == .complete && file.isLocal && file.lacksParts)
   }
 
-  /// The file could not be removed: somebody reads it, or has changed or renamed it. It is tried again, if it is still to go,
-  /// under the names that it has by now.
+  /// The file could not be removed: a program reads it, or has changed or renamed it. The removal is tried again, if it
+  /// still applies, under the present names.
   public mutating func notDiscarded(_ candidate: EvictionCandidate) {
     guard isToBeDiscarded(candidate), let file = files.entry(candidate.id)?.file else { return }
     spool.orders.append(.discard(EvictionCandidate(file.snapshot)))
   }
 
-  /// Interrupted files that are about to go by rule: nobody has to see to them, and nothing of them is kept.
+  /// Interrupted files that are about to be removed by rule: no user has to act, and nothing of them is kept.
   mutating func filesBeingDiscarded() -> OrderedSet<FileID> {
     for id in spool.orders.leaving {
       let file = files.entry(id)?.file
@@ -48,8 +48,8 @@ extension UploadSchedule {
   }
 
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
-    // By no rule anything becomes of a file of which nothing is known, or that others than its writers have changed, or of which its disk may
-    // have lost bytes after its close had returned.
+    // No rule removes a file whose state is unknown, or that others than its writers have changed, or of which its disk
+    // may have lost bytes after its close had returned.
     switch file.snapshot.interruption {
     case .changedInSpool, .olderThanDelivered, .unproven, .notOnDisk, .lostInWriteBack: return .hold
     case let interruption? where interruption.isOfSpool: return .hold
@@ -82,15 +82,15 @@ extension UploadSchedule {
       spool.orders.noteLeaving(id)
       spool.orders.append(.discard(EvictionCandidate(file.snapshot)))
     } else if interruption != .unproven || spool.isScanned {
-      // Of those that the search finds their number is said at its end.
+      // Files that the scan finds are counted, and reported at its end.
       actions.append(.report(.interrupted(id, file.path, failure)))
     }
   }
 
-  /// Nobody waits for longer than that for a disk that does not say, or does not take, what a file holds.
+  /// The longest that calls wait for a disk that does not report, or does not take, what a file holds.
   static let diskPatience: Duration = .seconds(10)
 
-  /// The disk has had its time. It is asked on, and the file delivered when it says.
+  /// The disk's time is over. It is still asked, and the file is delivered when it answers.
   mutating func endDiskPatience(of id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file else { return }
     if file.isAwaitingDisk, let end = file.diskPatience, end <= now.monotonic {
@@ -104,11 +104,11 @@ extension UploadSchedule {
     actions.append(.showSummary)
   }
 
-  /// The copy in the spool cannot be read to be sent, which is tried again.
+  /// The copy in the spool cannot be read to be sent. The read is repeated.
   mutating func noteUnreadable(_ id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file, file.phase == .ready || file.isWaiting else { return }
     guard file.unreadable == nil else {
-      // Requests that fail together are one try.
+      // Requests that fail together are one attempt.
       if !file.isWaiting { files[id]?.unreadable?.isRepeated = true }
       return endDiskPatience(of: id, at: now)
     }
@@ -116,7 +116,7 @@ extension UploadSchedule {
     timers.insert(.disk(id), at: now.monotonic + Self.diskPatience)
   }
 
-  /// It can be read, or something else keeps it.
+  /// The file can be read, or something else keeps it.
   mutating func noteReadable(_ id: FileID) {
     guard files.entry(id)?.file.unreadable != nil else { return }
     files[id]?.unreadable = nil
@@ -124,13 +124,13 @@ extension UploadSchedule {
     actions.append(.showSummary)
   }
 
-  /// A write has failed; its writer may still make it good.
+  /// A write has failed; its writer may still repair it.
   mutating func writeFailed(_ id: FileID, _ cause: Interruption, at now: ClockReading) {
     files[id]?.writeFailure = FileStatus.Failure(cause, at: now)
     actions.append(.showStatus(id))
   }
 
-  /// Somebody wants it as it is.
+  /// A user wants the file as it is.
   mutating func accept(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     catalog.claims.forgetUnconfirmed(id)
@@ -147,8 +147,8 @@ extension UploadSchedule {
     }
   }
 
-  /// From now on it counts as whole. Where the server has what the disk has lost of it, the spool hears of that once it is known which of
-  /// the two was delivered.
+  /// The file counts as whole from now on. Where the server has what the disk has lost of it, the spool gets the order
+  /// once it is known which of the two was delivered.
   mutating func acceptInterruption(of file: inout FileUpload, _ interruption: Interruption?) {
     file.progress.lost = lostPlaces(of: file)
     file.progress.acceptedInterruption = interruption
@@ -168,12 +168,12 @@ extension UploadSchedule {
 }
 
 extension FileStatus.Failure {
-  /// What people are told of an interruption.
+  /// The failure that users see for an interruption.
   init(_ interruption: Interruption, at now: ClockReading) {
     self.init(code: interruption.code, message: Self.message(of: interruption), at: now)
   }
 
-  /// What people are told of a file that may be what its disk has left of what was delivered.
+  /// The failure that users see for a file that may be what its disk has left of a delivery.
   init(_ interruption: Interruption, ofDelivered entry: CatalogEntry, at now: ClockReading) {
     let name = entry.receipt?.name ?? String(describing: entry.path)
     let reason =
@@ -190,7 +190,7 @@ extension FileStatus.Failure {
       at: now)
   }
 
-  /// What people are told of a folder of the spool that the scan cannot read.
+  /// The failure that users see for a folder of the spool that the scan cannot read.
   init(unreadableFolder path: RelativePath, errno: Int32, at now: ClockReading) {
     let folder = path == .root ? "the spool" : "“\(path.displayText)” in the spool"
     self.init(
@@ -201,7 +201,7 @@ extension FileStatus.Failure {
         + "moved out of captures/.", at: now)
   }
 
-  /// What people are told of a catalog that cannot be read.
+  /// The failure that users see for a catalog that cannot be read.
   init(unreadableCatalog reason: String, at now: ClockReading) {
     self.init(
       code: Interruption.spoolUnreadable(errno: 0).code,
@@ -259,7 +259,7 @@ extension FileStatus.Failure {
     }
   }
 
-  /// Linux's numbers of what writes mostly fail with.
+  /// Linux's names of the most frequent write errors.
   private static func name(ofErrno errno: Int32) -> String {
     switch errno {
     case 0: ""
@@ -273,7 +273,7 @@ extension FileStatus.Failure {
 }
 
 extension FileUpload.Unreadable {
-  /// It was tried again meanwhile, and is waited for no longer.
+  /// The read was repeated meanwhile, and calls wait no longer.
   fileprivate func beginsToLast(at now: ClockReading) -> Bool {
     isRepeated && !isLasting && since + UploadSchedule.diskPatience <= now.monotonic
   }

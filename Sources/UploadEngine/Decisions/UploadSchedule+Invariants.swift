@@ -2,15 +2,15 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// What holds after every event. Tests ask for it after each; nothing is decided by it.
+/// Invariants that hold after every event. Tests check them after each; nothing is decided by them.
 extension UploadSchedule {
-  /// What does not hold, in words; empty where all does. Goes over all files.
+  /// The violated invariants, in words; empty where all hold. Goes over all files.
   package var brokenInvariants: [String] {
-    files.contradictions + brokenCounts + brokenPlaces + brokenReads
+    files.contradictions + brokenCounts + brokenSlots + brokenReads
       + files.values.flatMap { brokenFacts(of: $0) + brokenRequests(of: $0) }
   }
 
-  /// What machines count by themselves is what there is.
+  /// The counts that each machine keeps match the state.
   private var brokenCounts: [String] {
     let bodies = requests.values.count { $0.order.carriesBytes }
     return broken([
@@ -32,8 +32,8 @@ extension UploadSchedule {
     return requests[request] != nil
   }
 
-  /// Each file has one place, and no more have places than may.
-  private var brokenPlaces: [String] {
+  /// Each file has one slot, and no more have slots than allowed.
+  private var brokenSlots: [String] {
     let unloadedToo = files.values.filter { memory.unloaded[$0.id] != nil }.map(\.id)
     return queues.brokenInvariants + openFiles.brokenInvariants
       + broken([
@@ -41,7 +41,7 @@ extension UploadSchedule {
       ])
   }
 
-  /// Every buffer is some chunk's, or a request's whose file goes another way by now.
+  /// Every buffer belongs to a chunk, or to a request of a file that is sent by other means by now.
   private var brokenReads: [String] {
     var known = LookupSet(requests.values.flatMap(\.order.reads))
     var missing: [String] = []
@@ -56,7 +56,7 @@ extension UploadSchedule {
     return missing + broken([(lost.isEmpty, "\(lost.count) buffers that no chunk and no request has")])
   }
 
-  /// What is known of a file belongs to its phase.
+  /// The state of a file belongs to its phase.
   private func brokenFacts(of file: FileUpload) -> [String] {
     let isDelivered = file.phase == .finishing || file.phase == .complete
     return broken([
@@ -68,7 +68,7 @@ extension UploadSchedule {
     ]).map { "\(file.id), \(file.phase.kind): \($0)" }
   }
 
-  /// A file's requests are under way.
+  /// A file's requests are in flight.
   private func brokenRequests(of file: FileUpload) -> [String] {
     var broken: [String] = []
     if let request = file.publishing?.request, requests[request] == nil {

@@ -1,47 +1,49 @@
 public import FileModel
 import Lookup
 
-/// Which files go from memory and come back is looked at from time to time.
+/// The periodic check of which files are unloaded and loaded.
 struct MemoryFit: Sendable {
   /// Files that are held in memory.
   var filesMax: Int
-  /// Of these, delivered ones, however much room there is: they only wait to be looked at, and come back when a program does.
+  /// Of these, delivered ones, however much room there is: they only wait to be queried, and are loaded when a program does.
   var deliveredMax: Int
-  /// Files whose entries are being made durable.
-  var going: LookupSet<FileID> = []
-  /// Files that are being looked at in the spool.
-  var coming: LookupSet<FileID> = []
-  /// Files that were not found where they should be, or of which the disk says nothing; until when they are left alone, and since when that is so.
+  /// Files whose entries are being made durable to unload them.
+  var unloading: LookupSet<FileID> = []
+  /// Files that are being checked in the spool to load them.
+  var loading: LookupSet<FileID> = []
+  /// Files that were not found at their path, or that the disk does not describe, until when they are left alone, and since when that is so.
   var absent: LookupTable<FileID, Absence> = [:]
-  /// Of these the ones for which `wait` and the drain wait no longer.
+  /// Of these, files for which `wait` and the drain no longer wait.
   var lasting: LookupSet<FileID> = []
-  /// Since when a search for those that were not found is under way.
-  var seekingSince: MonotonicTime?
-  /// When the next look is taken.
-  var lookAt: MonotonicTime?
-  /// The place in the table at which the next look goes on.
-  var place = Int.max
-  /// Files that were looked at in this round over all of them, and whether some could go, or were delivered and could.
-  var lookedAtCount = 0
+  /// Since when a scan for files that were not found is in progress.
+  var scanningSince: MonotonicTime?
+  /// When the next check is due.
+  var nextCheckAt: MonotonicTime?
+  /// The position in the table at which the next check continues.
+  var nextPosition = Int.max
+  /// The number of files checked in this round over all of them, and whether some could be unloaded, or were delivered
+  /// and could.
+  var checkedCount = 0
   var hasRoundFiles = false
   var hasRoundDelivered = false
-  /// The last round has found delivered files that could go: before they have, none that waits does.
+  /// The last round has found delivered files that could be unloaded. Until they are, no waiting file is.
   var hadDelivered = true
-  /// A round has found nothing that could go; so often in a row.
+  /// How many rounds in a row have found nothing to unload.
   var looksInVain = 0
   /// Files to which something is about to happen, and how often: they stay.
   var kept: LookupTable<FileID, Int> = [:]
-  /// Files that programs ask of, until they may go.
+  /// Files that programs have queried, until they may be unloaded.
   var asked: LookupTable<FileID, MonotonicTime> = [:]
-  /// Delivered files are to come back, those that were delivered by then (``FileUpload/deliveredAt``), and stay until that time.
+  /// Delivered files are to be loaded: those that were delivered by then (``FileUpload/deliveredAt``). They stay until
+  /// that time.
   var deliveredWantedBy: Int64?
   var deliveredStay: MonotonicTime?
-  /// Of those that are being looked at, the ones that are to be removed.
-  var deliveredComing: LookupSet<FileID> = []
+  /// Of the files that are being loaded, those that are to be removed.
+  var deliveredLoading: LookupSet<FileID> = []
 
-  /// Delivered files that are to be removed are on their way back.
-  var isLoadingDelivered: Bool { deliveredWantedBy != nil || !deliveredComing.isEmpty }
-  /// It was said that there are more files than memory holds.
+  /// Delivered files that are to be removed are being loaded.
+  var isLoadingDelivered: Bool { deliveredWantedBy != nil || !deliveredLoading.isEmpty }
+  /// The report that there are more files than memory holds was made.
   var isSaid = false
 
   init(filesMax: Int, deliveredMax: Int) {
@@ -49,48 +51,49 @@ struct MemoryFit: Sendable {
     self.deliveredMax = deliveredMax
   }
 
-  /// An unloaded file that could not be met.
+  /// An unloaded file that was not found.
   struct Absence: Hashable, Sendable {
-    /// It was not met for the first time.
+    /// When the file was first not found.
     let firstAt: MonotonicTime
-    /// The next search for it counts from then.
+    /// Only a scan that began after this time counts.
     var since: MonotonicTime
     var until: MonotonicTime
-    /// Nothing stood there; otherwise the disk did not say it.
+    /// Nothing was at its path; otherwise the disk did not describe it.
     var isMissing: Bool
-    /// A search that could not look at everything has not found it either.
+    /// A scan has not found the file either, or could not check everything.
     var wasSought = false
   }
 
-  /// The pause before the next look: longer, while too many files are there and none of them can go, and short where not all were looked at.
+  /// The pause before the next check: longer while too many files are there and none can be unloaded, and short where not all were checked.
   func pause(hasSurplus: Bool) -> Duration {
-    if !hasSurplus { return Self.lookInterval }
-    return lookedAtCount > 0 ? Self.goingOnInterval : Self.lookInterval * (1 << min(looksInVain, 6))
+    if !hasSurplus { return Self.checkInterval }
+    return checkedCount > 0 ? Self.continuationInterval : Self.checkInterval * (1 << min(looksInVain, 6))
   }
 
-  private static let lookInterval: Duration = .milliseconds(100)
-  private static let goingOnInterval: Duration = .milliseconds(10)
+  private static let checkInterval: Duration = .milliseconds(100)
+  private static let continuationInterval: Duration = .milliseconds(10)
 }
 
-/// Which files are held in memory (spec A6). Beyond ``MemoryFit/filesMax`` a file that rests is known to the catalog alone: it is *unloaded*,
-/// which is as if the mount had been started anew and had not come upon it yet. What happens to it loads it, and so does room.
+/// Which files are held in memory (spec A6). Beyond ``MemoryFit/filesMax`` a file that rests is known to the catalog
+/// alone: it is *unloaded*, as if the mount had just been started and the scan had not found it yet. Events of the file
+/// load it, and so does room.
 ///
-/// Delivered files go first. Of those that are to be delivered the ones go that would have their turn last, and the one whose change is the
-/// earliest comes back first.
+/// Delivered files are unloaded first. Of pending files those are unloaded whose turn would come last, and the one with
+/// the earliest change is loaded first.
 extension UploadSchedule {
-  /// Files that go, or come back, in one go: a transaction of the catalog is for many.
-  private static let goingMax = 1024
-  private static let comingMax = 256
-  /// A look is taken under the lock that each call of a program takes: it goes over so many files, and the next one goes on from there.
-  private static let lookedAtMax = 4096
-  /// So many files that are to be delivered are in memory, whatever else is, unless that is for fewer than four times as many.
+  /// The most files that are unloaded at once: a transaction of the catalog is for many.
+  private static let unloadingMax = 1024
+  private static let loadingMax = 256
+  /// A check runs under the lock that each call of a program takes. It covers so many files, and the next one continues from there.
+  private static let checkedMax = 4096
+  /// So many pending files are in memory, whatever else is, unless memory holds fewer than four times as many.
   private var pendingLeast: Int { min(64, max(1, memory.fit.filesMax / 4)) }
-  /// What could not be looked at is looked at again after this long.
-  private static let comingRest: Duration = .seconds(1)
-  /// So long a file stays of which a program asks, and so long delivered ones do for which space was short.
+  /// The delay before a file that could not be checked is checked again.
+  private static let loadingRetryDelay: Duration = .seconds(1)
+  /// How long a file stays that a program has queried, and how long delivered ones do for which space was short.
   private static let askedRest: Duration = .seconds(10)
 
-  /// More files may be met: those that are too many have not piled up, or none of them can go.
+  /// Whether more files may be found: the surplus has not accumulated, or none of it can be unloaded.
   public func hasRoomForFiles(at now: ClockReading) -> Bool {
     if !isOverfull { return true }
     return memory.fit.looksInVain > 0 && !isEarlierRunInDoubt(at: now)
@@ -110,35 +113,35 @@ extension UploadSchedule {
     files.count >= memory.fit.filesMax || files.counts.complete > memory.fit.deliveredMax
   }
 
-  /// Something may still come of what an earlier run has sent.
+  /// Something that an earlier run has sent may still be published.
   private func isEarlierRunInDoubt(at now: ClockReading) -> Bool {
     requests.ambiguous.isEarlierRunInDoubt(at: now.monotonic)
   }
 
-  /// Plans the next look, where there is something to be looked at.
+  /// Plans the next check, where there is something to check.
   mutating func planMemoryCheck(at now: ClockReading) {
     guard
       hasSurplus || memory.unloaded.pendingCount > 0 || memory.fit.deliveredWantedBy != nil
         || !memory.fit.absent.isEmpty,
-      memory.fit.lookAt == nil
+      memory.fit.nextCheckAt == nil
     else { return }
     planMemoryCheck(within: memory.fit.pause(hasSurplus: hasSurplus), at: now)
   }
 
   private mutating func planMemoryCheck(within pause: Duration, at now: ClockReading) {
     let time = now.monotonic + pause
-    guard memory.fit.lookAt.map({ time < $0 }) ?? true else { return }
-    memory.fit.lookAt = time
+    guard memory.fit.nextCheckAt.map({ time < $0 }) ?? true else { return }
+    memory.fit.nextCheckAt = time
     timers.insert(.memory, at: time)
   }
 
   mutating func checkMemory(at now: ClockReading) {
-    // Of a look that was planned earlier there is a deadline more.
-    guard let time = memory.fit.lookAt, time <= now.monotonic else { return }
-    memory.fit.lookAt = nil
+    // A check that was planned earlier leaves an additional deadline.
+    guard let time = memory.fit.nextCheckAt, time <= now.monotonic else { return }
+    memory.fit.nextCheckAt = nil
     memory.fit.asked = memory.fit.asked.filter { $1 > now.monotonic }
     if !hasSurplus { memory.fit.looksInVain = 0 }
-    if hasSurplus, memory.fit.going.isEmpty { unloadSurplus(at: now) }
+    if hasSurplus, memory.fit.unloading.isEmpty { unloadSurplus(at: now) }
     loadWhereRoom(at: now)
     seekAbsent(at: now)
     planMemoryCheck(at: now)
@@ -147,22 +150,22 @@ extension UploadSchedule {
   // MARK: - Going
 
   private mutating func unloadSurplus(at now: ClockReading) {
-    // What has just come so that something can be delivered does not go at once.
-    let surplus = max(0, min(files.count - memory.fit.filesMax, Self.goingMax, files.counts.pending - pendingLeast))
+    // A file that was just loaded to be delivered is not unloaded at once.
+    let surplus = max(0, min(files.count - memory.fit.filesMax, Self.unloadingMax, files.counts.pending - pendingLeast))
     let deliveredStay = memory.fit.deliveredStay.map { $0 > now.monotonic } ?? false
     let found = checkFiles(at: now)
-    let isRoundOver = memory.fit.lookedAtCount >= files.count
+    let isRoundOver = memory.fit.checkedCount >= files.count
     var batch = deliveredStay ? [] : found.delivered
     if !batch.isEmpty { memory.fit.hasRoundDelivered = true }
-    // Delivered ones may be among those that were not looked at yet.
+    // Delivered files may be among those that were not checked yet.
     if isRoundOver || !memory.fit.hadDelivered || isOverfull {
       batch += latestWaiting(countMax: surplus - batch.count, at: now)
-      // What waits for its turn is in a queue, and should it be in none it goes as well.
+      // A file that waits for its turn is in a queue. One that is in none is unloaded as well.
       if batch.isEmpty { batch = Array(found.pending.prefix(surplus)) }
     }
     if !batch.isEmpty {
       memory.fit.hasRoundFiles = true
-      memory.fit.going = LookupSet(batch)
+      memory.fit.unloading = LookupSet(batch)
       actions.append(.unload(batch))
     }
     if isRoundOver { endRound() }
@@ -173,34 +176,34 @@ extension UploadSchedule {
     memory.fit.hadDelivered = memory.fit.hasRoundDelivered
     memory.fit.hasRoundFiles = false
     memory.fit.hasRoundDelivered = false
-    memory.fit.lookedAtCount = 0
+    memory.fit.checkedCount = 0
   }
 
-  /// Of the files whose turn to be looked at it is, those that may go.
+  /// Of the files whose turn for the check it is, those that may be unloaded.
   private mutating func checkFiles(at now: ClockReading) -> (delivered: [FileID], pending: [FileID]) {
     var delivered: [FileID] = []
     var pending: [FileID] = []
-    if files.count <= Self.lookedAtMax { memory.fit.place = .max }
-    let start = min(memory.fit.place, files.count - 1)
+    if files.count <= Self.checkedMax { memory.fit.nextPosition = .max }
+    let start = min(memory.fit.nextPosition, files.count - 1)
     var count = 0
-    for file in files.files(from: start, countMax: Self.lookedAtMax) {
+    for file in files.files(from: start, countMax: Self.checkedMax) {
       count += 1
       guard mayUnload(file, at: now) else { continue }
       if file.phase == .complete { delivered.append(file.id) } else { pending.append(file.id) }
-      if delivered.count >= Self.goingMax { break }
+      if delivered.count >= Self.unloadingMax { break }
     }
-    memory.fit.lookedAtCount += count
-    memory.fit.place = start >= count ? start - count : start - count + files.count
+    memory.fit.checkedCount += count
+    memory.fit.nextPosition = start >= count ? start - count : start - count + files.count
     return (delivered, pending)
   }
 
-  /// Of the files that wait for their turn and may go, those whose change is the latest.
+  /// Of the files that wait for their turn and may be unloaded, those with the latest change.
   private func latestWaiting(countMax: Int, at now: ClockReading) -> [FileID] {
     guard countMax > 0 else { return [] }
     var found: LookupTable<FileID, UInt64> = [:]
     for waiting in [queues.small.latestFirst, queues.medium.latestFirst, queues.large.latestFirst] {
       var count = 0
-      for id in waiting.prefix(Self.lookedAtMax) {
+      for id in waiting.prefix(Self.checkedMax) {
         guard count < countMax else { break }
         guard let file = files.entry(id)?.file, file.phase == .ready, mayUnload(file, at: now) else { continue }
         found[id] = file.changeSequence
@@ -210,7 +213,7 @@ extension UploadSchedule {
     return found.sorted().sorted { $0.value > $1.value }.prefix(countMax).map(\.key)
   }
 
-  /// The catalog says of the file all that there is to say, and nothing is under way, or wanted, that it does not know of.
+  /// The catalog records everything of the file, and nothing is in flight, or wanted, that it does not record.
   private func mayUnload(_ file: FileUpload, at now: ClockReading) -> Bool {
     let id = file.id
     guard !file.isOpen, file.isLocal, file.snapshot.names.count == 1, file.snapshot.interruption == nil,
@@ -230,7 +233,7 @@ extension UploadSchedule {
     }
   }
 
-  /// Nothing of its content was read, sent or tried.
+  /// Nothing of the file's content was read, sent or tried.
   private func isUntouched(_ file: FileUpload) -> Bool {
     let id = file.id
     guard file.receipt == nil, file.publishedPaths.isEmpty, file.failures.rounds == 0, !file.isSmallAtWork,
@@ -240,18 +243,19 @@ extension UploadSchedule {
       !openFiles.early.contains(id), destination.refusals.knowsNothing(of: id), !spool.orders.leaving.contains(id)
     else { return false }
     var progress = file.progress
-    // The row has it.
+    // The row has the seal.
     progress.seal = nil
     return progress == FileUpload.Progress()
       && file.snapshot.names.allSatisfy { !requests.isPublishing($0) && !requests.ambiguous.mayCome(under: $0) }
   }
 
-  /// The catalog has these rows, durably: those that still describe their files are known to it alone from now on. Which these are.
+  /// The catalog has these rows, durably. Those that still describe their files are known to it alone from now on.
+  /// Returns which these are.
   public mutating func unloaded(_ entries: [CatalogEntry], at now: ClockReading) -> [FileID] {
-    let going = memory.fit.going
-    memory.fit.going = []
+    let unloading = memory.fit.unloading
+    memory.fit.unloading = []
     var gone: LookupSet<FileID> = []
-    for entry in entries where going.contains(entry.id) {
+    for entry in entries where unloading.contains(entry.id) {
       guard let file = files[entry.id], mayUnload(file, at: now), catalogEntry(of: entry.id) == entry else { continue }
       memory.unloaded.insert(entry.id, UnloadedFiles.Summary(file))
       files[entry.id] = nil
@@ -277,34 +281,34 @@ extension UploadSchedule {
   // MARK: - Coming back
 
   private mutating func loadWhereRoom(at now: ClockReading) {
-    guard memory.fit.coming.isEmpty else { return }
+    guard memory.fit.loading.isEmpty else { return }
     let rests = memory.fit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
     if let time = memory.fit.deliveredWantedBy.take() {
-      // Should they not be removed after all they stay for a while.
+      // If they are not removed after all they stay for a while.
       let spare = memory.fit.filesMax + memory.fit.filesMax / 8 - files.count
       let wanted = memory.unloaded.oldestDelivered(
-        countMax: max(1, min(spare, Self.comingMax)), by: time, besides: rests)
-      memory.fit.deliveredComing = LookupSet(wanted)
+        countMax: max(1, min(spare, Self.loadingMax)), by: time, besides: rests)
+      memory.fit.deliveredLoading = LookupSet(wanted)
       load(wanted)
     }
-    // What cannot go may be more than memory holds, and keeps nothing from being delivered.
+    // Files that cannot be unloaded may exceed memory, and prevent no delivery.
     let room = max(
       memory.fit.filesMax - memory.fit.filesMax / 8 - files.count, pendingLeast - files.counts.pending)
     // Where nothing can be sent they would wait in memory as well.
     guard room > 0, destination.gate.isOpen else { return }
-    load(memory.unloaded.oldestPending(countMax: min(room, Self.comingMax), besides: rests))
+    load(memory.unloaded.oldestPending(countMax: min(room, Self.loadingMax), besides: rests))
   }
 
   private mutating func load(_ wanted: [FileID]) {
     guard !wanted.isEmpty else { return }
-    for id in wanted { memory.fit.coming.insert(id) }
+    for id in wanted { memory.fit.loading.insert(id) }
     actions.append(.load(wanted))
   }
 
-  /// An answer to ``UploadAction/load(_:)``. The events that follow from it have been told by then.
+  /// An answer to ``UploadAction/load(_:)``. The events that follow from it were handled before.
   public mutating func loadEnded(_ id: FileID, _ meeting: SpoolMeeting, at now: ClockReading) {
-    memory.fit.coming.remove(id)
-    memory.fit.deliveredComing.remove(id)
+    memory.fit.loading.remove(id)
+    memory.fit.deliveredLoading.remove(id)
     defer { pump(at: now) }
     guard memory.unloaded[id] != nil else {
       memory.fit.absent[id] = nil
@@ -314,24 +318,24 @@ extension UploadSchedule {
     var absence =
       memory.fit.absent[id]
       ?? MemoryFit.Absence(firstAt: now.monotonic, since: now.monotonic, until: now.monotonic, isMissing: false)
-    absence.until = now.monotonic + Self.comingRest
+    absence.until = now.monotonic + Self.loadingRetryDelay
     switch meeting {
-    // A writer has it, and what becomes of that will be told; until then it is not asked for again at once.
+    // A writer has the file, and an event will report its end; until then it is not checked again at once.
     case .met(id), .unreadable: absence.isMissing = false
-    // A folder may have been renamed, or taken away for a moment.
+    // A folder may have been renamed, or removed for a moment.
     case .met, .missing: absence.isMissing = true
     }
     memory.fit.absent[id] = absence
   }
 
-  /// Files that do not stand where they stood are looked for in all of the spool, and the drain does not wait for ever for those of which the disk
-  /// says nothing.
+  /// Files that are not at their path are searched for in all of the spool. The drain does not wait for ever for files
+  /// that the disk does not describe.
   private mutating func seekAbsent(at now: ClockReading) {
     memory.fit.absent = memory.fit.absent.filter { id, _ in memory.unloaded[id] != nil }
     let lasting =
       memory.fit.absent.filter { id, absence in
         memory.unloaded[id]?.isPending == true && absence.firstAt + Self.absencePatience <= now.monotonic
-          // What a search may still find is waited for, however many files it has to go over, and to wait for room for.
+          // What a scan may still find is waited for, however many files it has to go over, and to wait for room for.
           && (!absence.isMissing || absence.wasSought)
       }.keys
     if lasting.count != memory.fit.lasting.count { actions.append(.showSummary) }
@@ -340,26 +344,26 @@ extension UploadSchedule {
       guard let absence = memory.fit.absent[$0] else { return false }
       return absence.isMissing && absence.since + Self.seekingPatience <= now.monotonic
     }
-    guard isDue, memory.fit.seekingSince == nil else { return }
-    memory.fit.seekingSince = now.monotonic
+    guard isDue, memory.fit.scanningSince == nil else { return }
+    memory.fit.scanningSince = now.monotonic
     actions.append(.seek)
   }
 
-  /// As long as a call waits for a file that its disk does not say.
+  /// How long a call waits for a file that its disk does not describe.
   private static let absencePatience: Duration = .seconds(10)
-  /// Before what is not there counts as not there (S78e).
+  /// How long a missing file is searched for before it counts as missing (S78e).
   private static let seekingPatience: Duration = .seconds(2)
 
-  /// The file is looked for by a search of the spool.
+  /// A scan of the spool searches for the file.
   public func isSought(_ id: FileID) -> Bool { memory.fit.absent[id]?.isMissing == true }
 
-  /// Those that a search has to find, when it begins.
+  /// The files that a scan has to find, when it begins.
   public var soughtFiles: [FileID] { memory.fit.absent.filter { $1.isMissing }.sorted().map(\.key) }
 
-  /// The answer to ``UploadAction/seek``: of these files none was found, and each was recalled where the catalog has it. Empty where not
-  /// everything could be looked at.
+  /// The answer to ``UploadAction/seek``: none of these files was found, and each was recalled where the catalog has
+  /// it. Empty where not everything could be checked.
   public mutating func soughtInVain(_ ids: [FileID], at now: ClockReading) {
-    let began = memory.fit.seekingSince.take() ?? now.monotonic
+    let began = memory.fit.scanningSince.take() ?? now.monotonic
     for id in ids where memory.unloaded[id] != nil {
       memory.fit.absent[id] = nil
       vanished(id, at: now)
@@ -372,11 +376,11 @@ extension UploadSchedule {
     pump(at: now)
   }
 
-  /// Files that an earlier run has recorded and the search has not found: before it is said to have ended, they are said to be missed.
+  /// Files that an earlier run has recorded and the scan has not found: before its end is reported, they are reported as missed.
   var unmetFiles: [FileID] { memory.unloaded.unmet }
 
-  /// The search has found none of these, of which each was recalled: what the catalog says of them counts as that of every other file that is
-  /// not in the spool. Memory takes them by and by.
+  /// The scan has found none of these files, of which each was recalled. Their catalog entries count as those of every
+  /// other file that is not in the spool. Memory takes them gradually.
   mutating func missed(_ ids: [FileID], at now: ClockReading) {
     let missed = ids.filter { memory.unloaded[$0]?.isMet == false }
     for id in missed { memory.unloaded.remove(id) }
@@ -388,22 +392,22 @@ extension UploadSchedule {
     }
   }
 
-  /// Those that were not said to be missed, as those were that are.
+  /// Removes the files that were not reported as missed.
   mutating func endUnmet() { for id in memory.unloaded.unmet { memory.unloaded.remove(id) } }
 
-  /// The catalog alone knows the file: before anything is said of it, ``recall(_:)``.
+  /// Only the catalog knows the file: ``recall(_:)`` has to come before any event of it.
   public func isUnloaded(_ id: FileID) -> Bool { memory.unloaded[id] != nil }
 
-  /// What the catalog says of an unloaded file, just before an event of it.
+  /// The catalog's entry of an unloaded file, just before an event of it.
   public mutating func recall(_ entry: CatalogEntry) {
-    // Of a content that is about to change, or was not, more is known than the row says.
+    // Of a content that is or was about to change more is known than the row records.
     if memory.unloaded[entry.id] != nil, !catalog.claims.isChanging(entry.id) { catalog.recovery.expect(entry) }
   }
 
-  /// What the catalog says of it is known until then.
+  /// The catalog's entry of the file is known until the event.
   func isRecalled(_ id: FileID) -> Bool { catalog.recovery.entry(of: id) != nil }
 
-  /// After the event: what it has not loaded is known to the catalog alone, as before.
+  /// After the event: a file that it has not loaded is known to the catalog alone, as before.
   mutating func endRecall(of id: FileID) {
     guard memory.unloaded[id] != nil else { return }
     if files.entry(id) != nil {
@@ -413,25 +417,25 @@ extension UploadSchedule {
     }
   }
 
-  /// A program asks of the file: it stays for a while.
+  /// A program queries the file: it stays for a while.
   public mutating func askedOf(_ id: FileID, at now: ClockReading) {
     if files.count >= memory.fit.filesMax, files.entry(id) != nil, memory.fit.asked.count <= memory.fit.filesMax / 8 {
       memory.fit.asked[id] = now.monotonic + Self.askedRest
     }
   }
 
-  /// Something is about to happen to the file that is told afterwards: until ``endKeeping(_:)`` it is not unloaded.
+  /// Something is about to happen to the file that is reported afterwards: until ``endKeeping(_:)`` it is not unloaded.
   public mutating func keep(_ id: FileID) { memory.fit.kept[id, default: 0] += 1 }
 
-  /// It has been told, or has not happened.
+  /// The event was reported, or has not happened.
   public mutating func endKeeping(_ id: FileID) {
     let count = memory.fit.kept[id] ?? 0
     memory.fit.kept[id] = count > 1 ? count - 1 : nil
   }
 
-  /// Space is short, or the time of local copies is over, and what could be removed is known to the catalog alone.
+  /// Space is short, or local copies have expired, and the files that could be removed are known to the catalog alone.
   public mutating func wantDelivered(by time: Int64 = .max, at now: ClockReading) {
-    guard memory.fit.deliveredComing.isEmpty else { return }
+    guard memory.fit.deliveredLoading.isEmpty else { return }
     let rests = memory.fit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
     guard !memory.unloaded.oldestDelivered(countMax: 1, by: time, besides: rests).isEmpty else { return }
     memory.fit.deliveredWantedBy = max(memory.fit.deliveredWantedBy ?? time, time)
@@ -440,13 +444,13 @@ extension UploadSchedule {
     planMemoryCheck(within: .zero, at: now)
   }
 
-  /// What could be removed of those that memory does not hold.
+  /// The bytes of removable files that memory does not hold.
   public var unloadedDeliveredBytes: UInt64 { memory.unloaded.deliveredBytes }
 
-  /// So long those stay whose time is over: they go within that.
+  /// How long expired files stay: they are removed within that time.
   private static let expiryRest: Duration = .seconds(3)
 
-  /// A file comes to be known here. One that was unloaded has the place in the order of changes that it had.
+  /// A file becomes known here. An unloaded one keeps its position in the order of changes.
   mutating func takeSequence(of id: FileID) -> UInt64 {
     guard let known = memory.unloaded.remove(id), known.isMet, known.isPending else {
       return files.makeChangeSequence()
@@ -454,11 +458,11 @@ extension UploadSchedule {
     return known.sequence
   }
 
-  /// An unloaded file leaves the spool: what the catalog says of it is what is known.
+  /// An unloaded file leaves the spool: its catalog entry is what is known.
   mutating func restoreUnloaded(_ id: FileID) {
     guard let known = memory.unloaded[id], files.entry(id) == nil else { return }
     guard known.isMet, let entry = catalog.recovery.takeEntry(of: id) else {
-      // As ever, what an earlier run has left before it was found.
+      // The file is treated as one that an earlier run has left before it was found.
       memory.unloaded.remove(id)
       return
     }

@@ -3,12 +3,11 @@ import OrderedCollections
 
 /// What is done for files while they are written: sessions for those that stay open, and warm connections for all.
 extension UploadSchedule {
-  /// Of so many open files the size is asked for each time.
+  /// The most open files whose size is queried at a time.
   static let filesMeasuredMax = 256
 
-  /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
-  /// serves all of them: most files of a burst are closed long before their time.
-  /// After a failure it rests first.
+  /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One timer
+  /// serves all of them: most files of a burst are closed long before their time. After a failure it rests first.
   mutating func planSession(_ id: FileID, at now: ClockReading) {
     guard destination.abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
     let due = max(now.monotonic + limits.sessionOpenDelay, files.entry(id)?.file.progress.earlyRest ?? now.monotonic)
@@ -37,7 +36,7 @@ extension UploadSchedule {
       let (id, due) = (openFiles.planned[next].id, openFiles.planned[next].due)
       let isWanted = wantsSessionWhileOpen(id)
       guard due <= now.monotonic || !isWanted else { break }
-      // It keeps its place, and those behind it: the end of a request has them looked at again.
+      // The file keeps its position, and so do those behind it: they are checked again when a request ends.
       if isWanted, waitsForControlRequest(id) || isTryingPath(at: now) { break }
       if due <= now.monotonic { openSessionOfOpenFile(id, at: now) }
       next += 1
@@ -59,7 +58,7 @@ extension UploadSchedule {
   private mutating func openSessionOfOpenFile(_ id: FileID, at now: ClockReading) {
     guard destination.gate.isOpen, wantsSessionWhileOpen(id), var file = files[id] else { return }
     guard file.session == nil else { return beginGrowth(id) }
-    // Planned anew when the rest is over, or for its end already: a failure came after this plan.
+    // The session is planned again when the rest is over, or for its end already: a failure came after this plan.
     guard mayOpenSession(at: now), isRested(id, at: now) else { return }
     file.session = makeSession(for: file, at: now)
     openSession(&file, at: now)
@@ -82,7 +81,7 @@ extension UploadSchedule {
     timers.start(.measuring, at: now.monotonic + limits.measureInterval)
   }
 
-  /// Asks for the sizes of open files. Of those that are followed the growth says it.
+  /// Queries the sizes of open files. Tracked files report their growth themselves.
   mutating func measureOpenFiles(at now: ClockReading) {
     for id in openFiles.takeFilesToMeasure(countMax: Self.filesMeasuredMax)
     where files.entry(id)?.file.growth == nil { actions.append(.measure(id)) }
@@ -90,7 +89,7 @@ extension UploadSchedule {
   }
 
   mutating func keepWarm(at now: ClockReading) {
-    // While nobody has answered, what could be sent of the files that are held back is not known either.
+    // Before the first answer it is not known either what could be sent of the held files.
     guard !openFiles.open.isEmpty || destination.warmConnections.answers == 0 && files.counts.held > 0 else {
       return destination.warmConnections.forgetCount()
     }
@@ -113,10 +112,10 @@ extension UploadSchedule {
     actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm, endpoint: endpoint) }))
   }
 
-  /// As many connections as the open files would use if they were closed now, and at least one. Requests that go out
-  /// together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
+  /// Opens as many connections as the open files would use if they were closed now, and at least one. Requests that go
+  /// out together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
   mutating func warmForOpenFiles(at now: ClockReading) {
-    // An empty file will have a chunk as well; so a look at as many files as there are streams is enough.
+    // An empty file will have a chunk as well, so checking as many files as there are streams is enough.
     var wanted = 0
     for id in openFiles.open {
       guard wanted < pipeline.parallelism else { break }
@@ -125,7 +124,7 @@ extension UploadSchedule {
     wanted = min(pipeline.parallelism, max(1, wanted))
     guard destination.warmConnections.lacks(wanted), maySend(at: now) else { return }
     let isProbe = !destination.gate.isOpen
-    // An answer to the one that proves the path brings the others.
+    // An answer to the request that proves the path allows the others.
     guard destination.warmConnections.begin(destination.path.isInDoubt && !isProbe ? 1 : wanted, isProbe: isProbe)
     else { return }
     sendPrewarms(isProbe || destination.path.isInDoubt ? 1 : wanted, at: now)

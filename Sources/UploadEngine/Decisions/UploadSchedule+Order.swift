@@ -1,15 +1,15 @@
 import FileModel
 import Lookup
 
-/// The order in which contents are published under one name. A receiver keeps the order in which requests reach it. Elsewhere what
-/// was sent first may be published last, and the name would show what it no longer is: so a request whose bytes may be out is waited
-/// for, whatever became of its file, and one that has ended without an answer is given the time that a server may still take over it;
-/// at a receiver the time that it may still be on its way there.
+/// The order in which contents are published under one name. A receiver keeps the order in which requests reach it. At
+/// another server what was sent first may be published last, and the name would show an outdated content. So a request
+/// whose bytes may have been sent is waited for, whatever became of its file. One that has ended without an answer gets
+/// the time that a server may still need for it; at a receiver the time that it may still be in transit.
 extension UploadSchedule {
-  /// Nothing else that is under way, or may be, comes to be published under the name after this file's content.
+  /// No other publication that is, or may be, in flight can take effect under the name after this file's content.
   func mayPublish(_ path: RelativePath, of file: FileUpload) -> Bool {
     guard isFree(path, for: file) else { return false }
-    return file.progress.formerPaths.allSatisfy { isFree($0, for: file) || !areCalledAlike($0, path, file.id) }
+    return file.progress.formerPaths.allSatisfy { isFree($0, for: file) || !haveSamePublishedName($0, path, file.id) }
   }
 
   private func isFree(_ path: RelativePath, for file: FileUpload) -> Bool {
@@ -17,13 +17,13 @@ extension UploadSchedule {
     return requests.ambiguous.mayComeAlone(under: path, file.id, epoch: file.snapshot.epoch)
   }
 
-  /// A template may call a file by a new name what it was called by the former one. Where that is still to be decided, it may.
-  private func areCalledAlike(_ former: RelativePath, _ path: RelativePath, _ id: FileID) -> Bool {
+  /// A template may give a file a new name that equals the former one. Where that is still undecided, it may.
+  private func haveSamePublishedName(_ former: RelativePath, _ path: RelativePath, _ id: FileID) -> Bool {
     guard let formerName = publishedName(id, former) else { return false }
     return publishedName(id, path).map { $0 == formerName } ?? true
   }
 
-  /// A file has lost all of its names but these. What was sent under the others may still come to be published.
+  /// A file has lost all of its names but these. What was sent under the others may still be published.
   func loseNames(of file: inout FileUpload, keeping names: [RelativePath]) {
     file.session?.keeps(names)
     let lost = file.snapshot.names.filter { !names.contains($0) }
@@ -33,9 +33,9 @@ extension UploadSchedule {
     if former != file.progress.formerPaths { file.progress.formerPaths = former }
   }
 
-  /// What a request publishes that is sent for this file.
+  /// The publications of a request that is sent for this file.
   func publications(of order: SendOrder, _ file: FileID?) -> [InFlightRequest.Publication] {
-    // Loops and no closures: those would have a copy of the schedule with each request.
+    // Loops and no closures: those would copy the schedule with each request.
     switch order {
     case .commit(let commit):
       guard let file = file.flatMap({ files.entry($0)?.file }) else { return [] }
@@ -63,7 +63,7 @@ extension UploadSchedule {
     return InFlightRequest.Publication(path: path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: bodyBytes)
   }
 
-  /// It publishes nothing, or nothing else comes to be published under the name after it.
+  /// The chunk publishes nothing, or nothing else can be published under the name after it.
   func mayPublish(withChunk index: Int, of file: FileUpload) -> Bool {
     publication(ofChunk: index, of: file).map { mayPublish($0.path, of: file) } ?? true
   }
@@ -73,11 +73,12 @@ extension UploadSchedule {
     return InFlightRequest.Publication(path: whole.path, file: whole.file, epoch: whole.epoch, bodyBytes: sizeBytes)
   }
 
-  /// What a request is for is no longer wanted.
+  /// The request is no longer wanted.
   mutating func endEarly(_ request: HTTPRequestID, _ underway: InFlightRequest) {
     guard !underway.publishes.isEmpty else { return actions.append(.cancel(request)) }
     if case .commit = underway.order {
-      // It is little more than its head: it is out. A receiver lets it wait for chunks that may not come any more.
+      // The request is little more than its head: it has been sent. A receiver lets it wait for chunks that may not
+      // come any more.
       if destination.abilities.ordersPublications { actions.append(.cancel(request)) }
       return
     }
@@ -89,20 +90,20 @@ extension UploadSchedule {
   mutating func noteOrder(of underway: InFlightRequest, _ outcome: StepOutcome, at now: ClockReading) {
     guard !underway.publishes.isEmpty else { return }
     guard case .refused(let failure) = outcome, let patience = patience(after: failure.kind, underway) else { return }
-    // A later try of the same content says nothing of this one.
+    // A later attempt of the same content does not change this one.
     let until = now.monotonic + patience
     for publication in underway.publishes {
       doubt(publication.path, of: publication.file, epoch: publication.epoch, until: until)
     }
   }
 
-  /// How long something may still come of a request that has ended so; nil when nothing will.
+  /// How long a request that has ended so may still be published; nil when it cannot.
   private func patience(after kind: StepFailure.Kind, _ underway: InFlightRequest) -> Duration? {
     guard destination.abilities.ordersPublications else {
       return kind.leavesOpenWhatBecameOfIt ? Self.publicationPatience : nil
     }
     switch kind {
-    // Our own kernel may go on sending it for that long.
+    // The local kernel may continue to send the request for that long.
     case .transport(.timedOut), .transport(.stalled): return Self.publicationPatience
     case .transport(.cancelled):
       guard case .commit = underway.order, !underway.lacksChunks else { return nil }
@@ -111,9 +112,9 @@ extension UploadSchedule {
     }
   }
 
-  /// So long a server may take over a request that it has.
+  /// How long a server may take over a request that it has.
   private static let publicationPatience = UploadConstants.requestIdleTimeout
-  /// So long a request may be on its way whose connection is gone.
+  /// How long a request may be in transit whose connection is gone.
   private static let arrivalPatience: Duration = .seconds(2)
 
   private mutating func doubt(_ path: RelativePath, of file: FileID, epoch: UInt64, until time: MonotonicTime) {
@@ -121,7 +122,8 @@ extension UploadSchedule {
     timers.insert(.doubt, at: time)
   }
 
-  /// A file was found that an earlier run may have been sending when it ended. Only its own content goes out before that is over.
+  /// A file was found that an earlier run may have been sending when it ended. Until that is over only its own content
+  /// is published.
   mutating func noteEarlierRun(_ id: FileID, at now: ClockReading) {
     let patience = destination.abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
     let until = requests.ambiguous.noteEarlierRun(patience: patience, at: now.monotonic)

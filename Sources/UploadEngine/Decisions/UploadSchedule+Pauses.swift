@@ -1,7 +1,8 @@
-/// Time without this program.
+/// Pauses of this program.
 extension UploadSchedule {
-  /// The program goes on after so long. What its connections have become is not known: those that rest go, one connection is warmed for
-  /// what is being written before the others are, and one request to a destination that was not to be had finds out whether it is now.
+  /// The program resumes after a pause. The state of its connections is not known. Idle ones are dropped, and one
+  /// connection is warmed for open files before the others are. One request to an unavailable destination shows whether
+  /// it is available now.
   package mutating func resumed(after pause: Duration, at now: ClockReading) {
     actions.append(.report(.resumed(after: pause)))
     actions.append(.renewConnections)
@@ -15,20 +16,22 @@ extension UploadSchedule {
     }
   }
 
-  /// A request is under way that shows whether the path is there.
+  /// A request is in flight that shows whether the path works.
   func isTryingPath(at now: ClockReading) -> Bool {
     guard let trial = destination.path.trial.flatMap({ requests[$0] }) else { return false }
     return destination.path.isUnderWay(sentAt: trial.sentAt, at: now.monotonic)
   }
 
-  /// The first request after a pause tries the path, unless its answer takes the server a while: what a commit waits for may wait for it.
+  /// The first request after a pause tries the path, unless its answer takes the server a while: chunks that a commit
+  /// waits for may wait for it.
   mutating func tryPath(with request: HTTPRequestID, _ order: SendOrder, at now: ClockReading) {
     guard destination.path.isInDoubt, !isTryingPath(at: now), !order.isAnsweredLate else { return }
     destination.path.tryWith(request)
     timers.start(.pathTrial, at: now.monotonic + PathProof.trialTime)
   }
 
-  /// A connection has taken bytes since the pause, or a first part of an answer has come: the path is there. A long body is not waited for.
+  /// A connection has taken bytes since the pause, or a first part of an answer has come: the path works. The end of a
+  /// long body is not waited for.
   mutating func pathTook(_ body: SentBody, of request: HTTPRequestID, at now: ClockReading) {
     guard destination.path.isInDoubt, request == destination.path.trial, body.bytes > 0 || body.answered > 0 else {
       return

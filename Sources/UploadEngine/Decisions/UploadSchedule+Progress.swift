@@ -2,7 +2,7 @@ import FileModel
 public import Lookup
 import OrderedCollections
 
-/// How far files are, for people: what has arrived counts before its chunk is acknowledged (spec I1).
+/// The progress of files, for users: what has arrived counts before its chunk is acknowledged (spec I1).
 extension UploadSchedule {
   /// How many bytes of its body the network took of each request; answers ``UploadAction/checkProgress``.
   public mutating func progressed(_ sent: LookupTable<HTTPRequestID, SentBody>, at now: ClockReading) {
@@ -27,7 +27,7 @@ extension UploadSchedule {
     }
   }
 
-  /// What has arrived of the present content: acknowledged, or on its way. Less after a request has failed.
+  /// Bytes of the present content that are acknowledged or have arrived. Fewer after a request has failed.
   func sentBytes(of file: FileUpload) -> UInt64 {
     if file.isStreamed { return file.publishing == nil ? 0 : min(file.snapshot.sizeBytes, file.progress.streamedBytes) }
     guard let transfer = file.transfer else { return 0 }
@@ -42,9 +42,10 @@ extension UploadSchedule {
     return min(file.snapshot.sizeBytes, transfer.doneBytes + underWay)
   }
 
-  /// What of it would go again, at most, if its connections broke or either side ended now (spec E9): all that a request has brought, but
-  /// of a run the chunk alone that has not arrived whole. Where chunks follow one another, the server may keep the beginning of one, of
-  /// which this run of the daemon alone knows how it goes on: an end of the daemon costs the sequence up to there.
+  /// Bytes that would be sent again, at most, if the connections broke or either side ended now (spec E9). That is all
+  /// that a request has brought, but of a run only the chunk that has not arrived whole. Where chunks follow one
+  /// another, the server may keep the beginning of one, which only this run of the daemon can continue: an end of the
+  /// daemon costs the sequence up to there.
   func bytesAtStake(of file: FileUpload) -> UInt64 {
     let sent = sentBytes(of: file)
     guard !file.isStreamed, let plan = file.transfer?.plan else { return sent }
@@ -64,7 +65,7 @@ extension UploadSchedule {
     return min(sent, bytes)
   }
 
-  /// A chunk was acknowledged that had travelled in this way.
+  /// A chunk that had travelled in this encoding was acknowledged.
   mutating func noteSaving(_ saving: CompressionSaving, of id: FileID, at index: Int) {
     guard let transfer = files.entry(id)?.file.transfer else { return }
     transfer.saved(saving.bytes, at: index)
@@ -98,13 +99,13 @@ extension UploadSchedule {
     return bytes
   }
 
-  /// Something of a file was acknowledged, or has arrived: the rates count what was not counted before.
+  /// Some of a file was acknowledged, or has arrived: the rates count what was not counted before.
   mutating func countSent(of id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file else { return }
     count(sentBytes(of: file), of: id, at: now)
   }
 
-  /// Something of a file was found at the server, and has not moved.
+  /// Some of a file was found at the server, and was not sent.
   mutating func countFound(of id: FileID) {
     guard let file = files.entry(id)?.file else { return }
     let sent = sentBytes(of: file)
@@ -122,6 +123,6 @@ extension UploadSchedule {
     totals.rate.add(more, at: now.monotonic)
   }
 
-  /// Acknowledged, or on its way, since the start.
+  /// Bytes acknowledged or arrived since the start.
   var sentBytes: UInt64 { requests.values.reduce(totals.acknowledgedBytes) { $0 + $1.sentBytes } }
 }

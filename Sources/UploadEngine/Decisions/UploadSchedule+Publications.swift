@@ -3,9 +3,9 @@ import Integrity
 import Lookup
 import OrderedCollections
 
-/// Commits and whole files that were answered.
+/// Answers to commits and whole files.
 extension UploadSchedule {
-  /// It waits for a chunk that nobody will send any more. A small content's one request has all that it needs.
+  /// The commit waits for a chunk that will not be sent any more. A small content's one request has all that it needs.
   mutating func cancelCommit(of file: FileUpload) {
     guard let request = file.publishing?.request, let underway = requests[request],
       case .commit = underway.order
@@ -19,7 +19,7 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], let publishing = file.publishing, publishing.request == request else { return }
     file.publishing = nil
-    // The entry on the disk says that nobody knows how this ends.
+    // The entry on the disk records that the result is unknown.
     if publishing.isOnce { actions.append(.record(id)) }
     switch outcome {
     case .published(let receipt):
@@ -28,7 +28,8 @@ extension UploadSchedule {
       files[id] = file
       if file.phase == .ready, file.transfer == nil { makeReady(id, at: now) }
     case _ where file.isOutdated(publishing):
-      // The file went on, with another content or in another session: what was wrong with that commit says nothing here.
+      // The file has continued with another content or in another session: the failure of that commit does not concern
+      // it.
       files[id] = file
     case .incomplete(let missing) where !file.isWholeFile:
       commitFoundMissing(missing, of: &file, at: now)
@@ -50,8 +51,9 @@ extension UploadSchedule {
     }
   }
 
-  /// Chunks that were still under way are no failure: the next commit follows them. Chunks that the server had acknowledged
-  /// and denies are sent again, at once the first time; a server that goes on denying is not asked for ever.
+  /// Chunks that were still in flight are no failure: the next commit follows them. Chunks that the server had
+  /// acknowledged and denies are sent again, at once the first time; a server that continues to deny them is not asked
+  /// for ever.
   private mutating func commitFoundMissing(_ missing: [Int], of file: inout FileUpload, at now: ClockReading) {
     guard let transfer = file.transfer else {
       files[file.id] = file
@@ -78,12 +80,13 @@ extension UploadSchedule {
   ) {
     if file.isWholeFile || file.session?.id == nil {
       totals.acknowledgedBytes += receipt.sizeBytes
-      // What was seen of it while it went is counted.
+      // Bytes that were counted while they were sent are not counted again.
       totals.rate.add(
         Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.countedBytes)), at: now.monotonic)
     }
     let isSessionOver = file.session?.nonce == publishing.nonce
-    // Behind the catalog's entry: without either, a crash in between would have the whole file sent again.
+    // The record is removed after the catalog's entry is written: without either, a crash in between would have the
+    // whole file sent again.
     let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
     defer { if let outdatedRecord { actions.append(.removeResume(outdatedRecord)) } }
     if isSessionOver { file.session = nil }
@@ -91,12 +94,12 @@ extension UploadSchedule {
     guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch,
       !catalog.claims.isChanging(file.id)
     else {
-      // The next content was settled before the answer came; what it had found in the session is over with it.
+      // The next content was settled before the answer came; what it had found in the session ends with it.
       if isSessionOver, !file.isWholeFile { leaveTransfer(&file) }
       return
     }
     if let transfer = file.transfer, !file.isWholeFile {
-      // The tail's own acknowledgements may still be on their way; the receipt says more than they can.
+      // The tail's own acknowledgements may still be in flight; the receipt proves more than they can.
       totals.acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
     }
     let chunkBytes = chunkBytes(of: file)
@@ -109,7 +112,7 @@ extension UploadSchedule {
     file.receipt?.durationMilliseconds = beganAt.map { (now.monotonic - $0).wholeNanoseconds / 1_000_000 }
     file.progress.countedBytes = 0
     file.progress.seal = nil
-    // The receipt holds them from now on.
+    // The receipt has these values from now on.
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
     if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
@@ -117,7 +120,7 @@ extension UploadSchedule {
     file.unreadable = nil
     file.progress.setbacks = Setbacks()
     file.needsNewConnection = false
-    // Recorded with the receipt.
+    // The time is recorded with the receipt.
     if file.completedAt == nil {
       file.completedAt = now.wallMilliseconds
       file.keptSince = steadyClock.milliseconds(at: now)
@@ -127,13 +130,13 @@ extension UploadSchedule {
     actions.append(.showStatus(file.id))
   }
 
-  /// How long the chunks are of which a receipt's root is; nil of a stream, whose pieces are the destination's.
+  /// The chunk length that a receipt's root is based on; nil of a stream, whose parts are the destination's.
   private func chunkBytes(of file: FileUpload) -> Int? {
     guard file.isWholeFile else { return file.transfer?.plan.chunkBytes }
     return file.isStreamed ? nil : max(1, Int(clamping: file.snapshot.sizeBytes))
   }
 
-  /// The server had published the session before an earlier run could take note. If that was the present content under
+  /// The server had published the session before an earlier run could record it. If that was the present content under
   /// a name that the file has, it is delivered; false otherwise.
   mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: ClockReading) -> Bool {
     guard receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.progress.merkleRoot.map(Hex.encode),
@@ -146,8 +149,8 @@ extension UploadSchedule {
     return true
   }
 
-  /// What was published of a session is not the file's content. Where parts of that are nowhere else, nothing more can be done;
-  /// otherwise all of it goes out again.
+  /// What a session published is not the file's content. Where parts of that exist nowhere else, nothing more can be
+  /// done; otherwise all of it is sent again.
   mutating func publishedOtherwise(_ id: FileID, as receipt: Receipt, at now: ClockReading) {
     guard var file = files[id] else { return }
     guard file.mustKeepSession else {
@@ -155,7 +158,7 @@ extension UploadSchedule {
       return restartSession(
         id, by: FileStatus.Failure(code: "published-otherwise", message: message, at: now), at: now)
     }
-    // What was published has them, and nothing else.
+    // What was published has the parts, and nothing else does.
     leaveTransfer(&file)
     files[id] = file
     let message =

@@ -3,20 +3,20 @@ import Lookup
 
 /// Chunks that are given up in the spool because the disk is full (spec H6): of files that are not delivered yet, by rule.
 ///
-/// What is given up exists at the server alone. So the server has to say first that it is on its disk, and then the resume
-/// record, which alone knows what was sent, has to be on ours. From then on the server's digest stands for the bytes: a read
-/// that finds them gone counts as done as long as the session is the one that holds them, and no session is ended while it
-/// holds what nobody else has.
+/// What is given up exists at the server alone. So the server has to confirm first that it is on its disk. Then the
+/// resume record, which alone knows what was sent, has to be on the local disk. From then on the server's digest stands
+/// for the bytes. A read that finds them gone counts as done as long as the session is the one that holds them. No
+/// session is ended while it holds the only copy.
 extension UploadSchedule {
-  /// For so long after a writer found no space it is seen to that some can be given back.
+  /// How long after a writer found no space chunks are secured to be given up.
   private static let shortageTime: Duration = .seconds(10)
-  /// The server is asked again when fewer chunks than this could be given back.
+  /// The server is asked again when fewer chunks than this could be given up.
   private static let securedMin = 8
   private static let securingRest: Duration = .seconds(1)
-  /// Where it has refused, it is asked after twice as long each time, up to this.
+  /// The pause after a refusal doubles each time, up to this.
   private static let securingRestMax: Duration = .seconds(60)
 
-  /// No space is left for a writer: what may be given back, and from now on it is seen to that there will be more.
+  /// No space is left for a writer. Returns what may be given up; from now on more is secured.
   public mutating func releaseCandidates(bytesMax: UInt64, at now: ClockReading) -> [ReleaseCandidate] {
     guard destination.abilities.durableChunks, limits.rules.haveReleases else { return [] }
     defer { pump(at: now) }
@@ -24,7 +24,7 @@ extension UploadSchedule {
     var candidates: [ReleaseCandidate] = []
     var leftBytes = bytesMax
     for id in openFiles.early + queues.large.working where leftBytes > 0 {
-      // A session that is being published may be gone in a moment, with what a writer who goes on would need of it.
+      // A session that is being published may end in a moment, with what a continuing writer would need of it.
       guard let file = files.entry(id)?.file, releases(file), file.publishing == nil, let transfer = file.transfer,
         let session = file.session, session.isOpen, let known = session.recordedChange,
         known >= transfer.releasable.securedAt
@@ -50,16 +50,16 @@ extension UploadSchedule {
   public mutating func resumeSaved(_ id: FileID, _ mark: ResumeSnapshot.Mark) {
     guard let session = files[id]?.session, session.id == mark.sessionID else { return }
     files[id]?.session?.recordedChange = mark.changeCount
-    // What was acknowledged while it was being written is not in it.
+    // Chunks acknowledged while the record was being written are not in it.
     guard let later = session.held.changes(since: mark.changeCount) else { return }
     files[id]?.session?.recordedChunks = session.held.acknowledged.count - later.count { $0.digest != nil }
     actions.append(.showStatus(id))
   }
 
-  /// By rule; the name that a temporary one will probably become counts as well. What is delivered goes out under a further name as a
-  /// whole, and so does what has two names: a session of that has no pointer, and a start would take the receipt for all that there is to
-  /// know. Where the server's word
-  /// stands for what the disk may have lost, the copy here is all that can contradict it.
+  /// The rule decides; the probable final name of a temporary one counts as well. A delivered file is published under a
+  /// further name as a whole, and so is a file with two names. A session of such a file has no pointer, and a start
+  /// would take the receipt for all that there is to know. Where the server's report stands for what the disk may have
+  /// lost, the copy here is all that can contradict it.
   func releases(_ file: FileUpload) -> Bool {
     guard file.receipt == nil, file.wantedSeal == nil, file.progress.lost == nil, file.snapshot.names.count <= 1
     else { return false }
@@ -68,9 +68,9 @@ extension UploadSchedule {
     return limits.rules.settings(for: final ?? path).whenFull == .release
   }
 
-  /// A file that is being sent may get room for its writer within a moment: also one of which nothing is acknowledged yet, because the
-  /// disk was full before its session was open, and while the destination cannot be reached. The pauses of writers have an end of
-  /// their own.
+  /// A file that is being sent may get room for its writer within a moment. This also holds for a file of which nothing
+  /// is acknowledged yet, because the disk was full before its session was open, and while the destination cannot be
+  /// reached. The pauses of writers have an end of their own.
   var mayRelease: Bool {
     guard destination.abilities.durableChunks, limits.rules.haveReleases else { return false }
     return openFiles.early.contains { id in files.entry(id).map { releases($0.file) } ?? false }
@@ -81,14 +81,14 @@ extension UploadSchedule {
     guard files[id]?.mayLackParts == false else { return }
     files[id]?.mayLackParts = true
     actions.append(.report(.releasing(id, files[id]?.path ?? .root)))
-    // It may have come to this rule by a rename.
+    // The file may have come under this rule by a rename.
     actions.append(.record(id))
     actions.append(.showStatus(id))
   }
 
   // MARK: - At the server
 
-  /// While space is short the server is asked to bring to its disk what it has.
+  /// While space is short the server is asked to sync what it has to its disk.
   mutating func askForDurability(at now: ClockReading) {
     guard spool.health.isSpaceShort(at: now.monotonic) else { return }
     for id in openFiles.early + queues.large.working
@@ -115,7 +115,7 @@ extension UploadSchedule {
       }
       guard let transfer = files[id]?.transfer else { return }
       transfer.secure(digests, knownAt: session.held.changeCount)
-      // What the record lacks is as good as not sent.
+      // Chunks that the record lacks count as not sent.
       if session.recordedChange.map({ $0 < session.held.changeCount }) ?? true {
         files[id]?.session?.acknowledgedSinceRecord = 0
         actions.append(.saveResume(id))
@@ -129,7 +129,7 @@ extension UploadSchedule {
     }
   }
 
-  /// Nothing more of the file is given up meanwhile, which its writer will notice: that is said, and why.
+  /// Nothing more of the file is given up meanwhile, which its writer will notice. The reason is reported.
   private mutating func securingRefused(
     _ id: FileID, _ session: UploadSession, _ failure: StepFailure, at now: ClockReading
   ) {
@@ -155,13 +155,13 @@ extension UploadSchedule {
   mutating func chunkIsReleased(_ id: FileID, _ index: Int, at now: ClockReading) {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.mayLackParts = true
-    // What is to be compared is read here: what a server has proves nothing of it.
+    // A file that is to be compared is read here: what a server has proves nothing of it.
     if file.progress.delivered != nil {
       transfer.set(.pending, at: index)
       return failForGood(id, releasedPartMissing(of: file, at: now), at: now)
     }
     let held = file.session?.held
-    let told = serverSaysAsLabel(of: file) ? held?.reportedDigest(of: index) : nil
+    let told = serverAgreesWithLabel(of: file) ? held?.reportedDigest(of: index) : nil
     if let digest = held?.acknowledged[index] ?? told {
       if held?.acknowledged[index] == nil {
         held?.acknowledge(digest, at: index)
@@ -177,14 +177,14 @@ extension UploadSchedule {
     }
     transfer.set(.pending, at: index)
     if case .published(let receipt)? = file.session?.state { return publishedOtherwise(id, as: receipt, at: now) }
-    // The server may have been restored from an older copy, and have the right one again when the next try asks it.
+    // The server may have been restored from an older copy, and have the right one again when the next attempt asks it.
     if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
     failForGood(id, releasedPartMissing(of: file, at: now), at: now)
   }
 
-  /// Nothing here but the file's label knows what was sent of what was given up: what the server says that it holds of it counts where
-  /// that agrees with the label, all of it together.
-  private mutating func serverSaysAsLabel(of file: FileUpload) -> Bool {
+  /// Only the file's label records what was sent of what was given up. The server's report of what it holds counts
+  /// where all of it agrees with the label.
+  private mutating func serverAgreesWithLabel(of file: FileUpload) -> Bool {
     guard let session = file.session, session.trustsServer else { return false }
     if let known = session.saysAsLabel { return known }
     let isAsLabel = session.agrees(with: file.snapshot.released)
@@ -192,8 +192,8 @@ extension UploadSchedule {
     return isAsLabel
   }
 
-  /// Parts of the file are not here, and the server that was asked does not have them. Where another one does, or another user,
-  /// that is said; what is kept here is enough to go on there.
+  /// Parts of the file are not here, and the server that was asked does not have them. Where another server does, or
+  /// another user, the failure names it; what is kept here is enough to continue there.
   func releasedPartMissing(of file: FileUpload, at now: ClockReading) -> FileStatus.Failure {
     let began = "The disk was full and parts of the file were given up here"
     let kept = "What is left of the file is kept in the spool."
@@ -218,7 +218,7 @@ extension UploadSchedule {
     return FileStatus.Failure(code: "released-part-away", message: "\(began); \(place) \(kept)", at: now)
   }
 
-  /// The session that has parts of the file alone was damaged at the server, which keeps it.
+  /// The session that has the only copy of parts was damaged at the server, which keeps it.
   func partsInDamagedSession(_ failure: FileStatus.Failure) -> FileStatus.Failure {
     FileStatus.Failure(
       code: failure.code,
@@ -228,13 +228,13 @@ extension UploadSchedule {
         + "is kept in the spool.", atMilliseconds: failure.atMilliseconds)
   }
 
-  /// Parts of the file are at the server alone, and what names its upload could not be read at the start, or is lost: another session
-  /// would take the place of the one that holds them.
+  /// Parts of the file are at the server alone, and the record that names its upload could not be read at the start, or
+  /// is lost: another session would replace the one that holds them.
   func mayHaveUnreadRecord(_ file: FileUpload) -> Bool {
     file.lacksParts && file.session == nil && file.receipt == nil
   }
 
-  /// What is said of such a file.
+  /// The failure of such a file.
   func recordUnreadable(of file: FileUpload, at now: ClockReading) -> FileStatus.Failure {
     guard catalog.recovery.lacksRecords else {
       return FileStatus.Failure(
@@ -251,7 +251,7 @@ extension UploadSchedule {
         + "read at the start. Everything is kept: look after the spool's disk and mount again.", at: now)
   }
 
-  /// It is not what was delivered, or cannot be compared with that.
+  /// The file is not what was delivered, or cannot be compared with that.
   func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, isCompared: Bool = true, at now: ClockReading) {
     file.mayLackParts = true
     let name = entry.receipt?.name ?? String(describing: entry.path)
@@ -267,7 +267,7 @@ extension UploadSchedule {
         message: reason + " Remove it; if it is another recording, copy it into the mount anew.", at: now))
   }
 
-  /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.
+  /// The local copy of a delivered file is not whole: no program should take it for what was delivered.
   mutating func dropDeliveredParts(_ id: FileID) {
     guard let file = files[id], file.phase == .complete, file.isLocal, file.lacksParts else { return }
     spool.orders.append(.discard(EvictionCandidate(file.snapshot)))
@@ -275,9 +275,9 @@ extension UploadSchedule {
 }
 
 extension FileUpload {
-  /// Parts of it may be at the server alone.
+  /// Parts of the file may be at the server alone.
   var lacksParts: Bool { mayLackParts || snapshot.isPartlyReleased }
 
-  /// The server's session, and the record that names it, are all that there is of some parts.
+  /// The server's session, and the record that names it, are the only copy of some parts.
   var mustKeepSession: Bool { lacksParts && receipt == nil && session?.id != nil }
 }

@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Files that leave the spool: removed, evicted, taken away by another program.
+/// Files that leave the spool: removed, evicted, moved away by another program.
 extension UploadSchedule {
   mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: ClockReading) {
     openFiles.closed(id)
@@ -32,7 +32,7 @@ extension UploadSchedule {
     remember(id)
   }
 
-  /// A file that the search had not come to was removed in the mount: its upload ends as that of every other one.
+  /// A file that the scan had not found was removed in the mount: its upload ends like any other.
   private mutating func endUnfound(_ id: FileID, at now: ClockReading) {
     if catalog.recovery.entry(of: id) != nil { actions.append(.forget(id)) }
     guard let record = catalog.recovery.takeRecord(of: id) else { return }
@@ -40,12 +40,12 @@ extension UploadSchedule {
     actions.append(.removeResume(id))
   }
 
-  /// What was delivered stays so, as after an unlink. What was not is said.
+  /// A delivered file stays delivered, as after an unlink. An undelivered one is reported.
   mutating func vanished(_ id: FileID, at now: ClockReading) {
     restoreUnloaded(id)
     let file = files[id]
     let isLost = file.map { $0.receipt == nil && $0.phase != .routedElsewhere && $0.phase != .ignored } ?? false
-    // Parts that are at the server alone are known here only; the file may have got another name there.
+    // Parts that are at the server alone are known here only; the file may have been renamed there.
     if isLost, file?.lacksParts == true { return interrupted(id, .changedInSpool, at: now) }
     removed(id, endsUnfound: false, at: now)
     guard isLost, let file else { return }
@@ -58,9 +58,9 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// Ends whatever is under way for a file. Its buffers come back as its requests and reads are answered. A session that
-  /// is still being opened is ended when the answer says what its name is. A session that holds what is no longer in the
-  /// spool is kept where the file is.
+  /// Ends all reads and requests of a file. Its buffers come back as its requests and reads are answered. A session
+  /// that is still being opened is ended when the answer gives its name. A session that holds what is no longer in the
+  /// spool is kept with the file.
   mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: ClockReading) {
     leaveTransfer(&file)
     for (request, underway) in requests where underway.file == file.id {
@@ -79,7 +79,7 @@ extension UploadSchedule {
     switch file.phase {
     case .complete, .finishing, .ignored, .removed, .interrupted, .routedElsewhere: break
     case .writing, .held, .ready, .waiting, .failed, .cancelled:
-      // Whatever was still to be done with it, nothing of it is left here. What was delivered stays delivered.
+      // Whatever was still to be done with the file, nothing of it is left here. A delivered file stays delivered.
       guard file.receipt != nil else { return removed(id, at: now) }
       openFiles.closed(id)
       giveUp(&file, at: now)
@@ -97,7 +97,7 @@ extension UploadSchedule {
     remember(id)
   }
 
-  /// What became of a file that went to other destinations only is theirs to say.
+  /// The state of a file that went to other destinations only is reported by those.
   private mutating func forgetElsewhere(_ id: FileID) {
     files[id] = nil
     actions.append(.forget(id))
@@ -115,7 +115,7 @@ extension UploadSchedule {
     }
   }
 
-  /// A capture that was gone lies in the spool again, by hand, and says who it is: what it is now is to be found out.
+  /// A removed capture is in the spool again, restored by hand, and names itself: its content is to be determined.
   mutating func forgetHistory(of id: FileID) {
     if files.entry(id)?.file.isLocal == false { files[id] = nil }
   }

@@ -1,9 +1,10 @@
 import FileModel
 
-/// How long requests may be: as long as the server, and what stands before it, are found to take them.
+/// How long requests may be: as long as the server, and any proxy before it, take them.
 ///
-/// A proxy with a limit of its own refuses a request by its length and knows nothing of files. What it takes is not asked: each
-/// refusal halves what is sent, for all files and until the end of the run, and the file goes on in shorter chunks.
+/// A proxy with a limit of its own refuses a request by its length and knows nothing of files. Its limit cannot be
+/// queried. Each refusal halves the request length, for all files and until the end of the run, and the file continues
+/// in shorter chunks.
 extension UploadSchedule {
   /// A larger file goes in chunks.
   var wholeFileBytesMax: Int {
@@ -16,8 +17,8 @@ extension UploadSchedule {
   func chunkBytes(_ wanted: Int, forFileOf sizeBytes: UInt64?) -> Int {
     let taken = min(wanted, destination.sizes.requestBytesMax)
     let least = destination.abilities.chunkBytesLeast(forFileOf: sizeBytes)
-    // A file that is too long for shorter chunks has chunks that are longer than a request otherwise is. A file that is still being written may
-    // become so, and has them too, unless a setting gives their length.
+    // A file that is too long for shorter chunks has chunks that are longer than a request otherwise is. A file that is
+    // still being written may become so, and has them too, unless a setting gives their length.
     if destination.abilities.takesRuns {
       let hasLeast = sizeBytes != nil || limits.adaptsChunkBytes
       return max(min(limits.bufferBytes, taken), hasLeast ? least : 1)
@@ -25,8 +26,8 @@ extension UploadSchedule {
     return min(limits.bufferBytes, max(taken, least))
   }
 
-  /// A request of so many bytes was refused for its length: the file goes out in shorter ones, or fails where no shorter ones
-  /// are of use.
+  /// A request of so many bytes was refused for its length: the file is sent in shorter ones, or fails where no shorter
+  /// ones are of use.
   mutating func shortenRequests(of id: FileID, after failure: StepFailure, byteCount: Int, at now: ClockReading) {
     guard var file = files[id] else { return }
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
@@ -34,7 +35,7 @@ extension UploadSchedule {
     let size = file.isOpen ? nil : file.snapshot.sizeBytes
     let next = chunkBytes(limits.bufferBytes, forFileOf: size)
     guard isShorter, next < byteCount, !file.mustKeepSession else {
-      // A later try may find that longer ones are taken.
+      // A later attempt may find that longer requests are taken.
       if file.session?.held.isEmpty ?? false, file.phase == .ready {
         leaveTransfer(&file)
         abortSession(&file, at: now)
@@ -53,13 +54,13 @@ extension UploadSchedule {
     case .writing: planSession(id, at: now)
     default: break
     }
-    // Chunks of this length were taken before: what says so now may change its mind again.
+    // Chunks of this length were taken before: the present refusal may be withdrawn again.
     if isSetBack { setBack(id, by: shown, isAtOnce: true, wasSent: true, retryAfter: failure.retryAfter, at: now) }
     actions.append(.showStatus(id))
   }
 
-  /// The destination says itself that a file is too large, and may mean what it takes in one request: the file goes in a session, whose
-  /// opening is refused where it does not. False where that is not tried.
+  /// The destination itself reports a file as too large, and may mean its limit for one request. The file goes in a
+  /// session, whose opening is refused where it does not. False where that is not tried.
   mutating func sendInSession(_ id: FileID, after failure: StepFailure, at now: ClockReading) -> Bool {
     guard case .tooLarge(let limit) = failure.kind, !destination.abilities.streamsWholeFiles, var file = files[id],
       file.isWholeFile,
@@ -87,7 +88,7 @@ extension UploadSchedule {
 }
 
 extension FileStatus.Failure {
-  /// The same, where no shorter request is of use.
+  /// The same failure, where no shorter request is of use.
   fileprivate func afterShortest(_ byteCount: Int) -> FileStatus.Failure {
     FileStatus.Failure(
       code: code, message: "\(message) A request of \(byteCount) bytes is the shortest that can be used for this file.",

@@ -3,7 +3,7 @@ import Integrity
 import Lookup
 import OrderedCollections
 
-/// What the workers and the destination answer.
+/// Answers of the workers and the destination.
 extension UploadSchedule {
   /// A read has ended.
   public mutating func chunkRead(
@@ -47,7 +47,7 @@ extension UploadSchedule {
       transfer.set(file.growth == nil ? .pending : .unsealed, at: index)
       file.growth?.unseal(index, at: now.monotonic)
     case .changed:
-      // `changed` is on its way, or was handled and the file has settled again at another epoch.
+      // The event `changed` is still to come, or was handled and the file has settled again at another epoch.
       transfer.set(.pending, at: index)
       release(read)
       pauseFile(id, failure: .init(code: "changed", message: "The file changed while it was read.", at: now), at: now)
@@ -73,7 +73,8 @@ extension UploadSchedule {
   /// The request has not ended.
   func isUnderWay(_ request: HTTPRequestID) -> Bool { requests[request] != nil }
 
-  /// A request has ended. `outcome` is a refusal when there was no response. `hasSentBytes`: some of its body may have gone out.
+  /// A request has ended. `outcome` is a refusal when there was no response. `hasSentBytes`: some of its body may have
+  /// been sent.
   public mutating func requestCompleted(
     _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionMetrics,
     offers: DestinationOffers = DestinationOffers(), sharedFrame: SharedFrame? = nil, hasSentBytes: Bool = true,
@@ -103,7 +104,7 @@ extension UploadSchedule {
     answered(request, underway, outcome, connection, at: now)
   }
 
-  /// What became of the request is told to what it was sent for.
+  /// The outcome of the request goes to the file or session that it was sent for.
   private mutating func answered(
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, _ connection: HTTPConnectionMetrics,
     at now: ClockReading
@@ -144,7 +145,7 @@ extension UploadSchedule {
     }
   }
 
-  /// A watchdog's cancellation is a failure of the request; any other answer that was faster counts as it is.
+  /// A watchdog's cancellation is a failure of the request; an answer that came before it counts as it is.
   private static func givenUp(_ outcome: StepOutcome) -> StepOutcome {
     guard case .refused(let failure) = outcome, failure.kind == .transport(.cancelled) else { return outcome }
     return .refused(StepFailure(.transport(.timedOut), "The request made no progress; it is sent again."))
@@ -158,8 +159,8 @@ extension UploadSchedule {
     }
   }
 
-  /// What an answer for several files says of the destination: that it is there, unless it said to each of them that it
-  /// cannot be used now.
+  /// What an answer for several files shows of the destination: that it is available, unless it refused each of them as
+  /// unavailable.
   private func signOfHealth(in outcome: StepOutcome) -> StepOutcome {
     guard case .each(let outcomes) = outcome, let first = outcomes.first else { return outcome }
     let areAllRefused = outcomes.allSatisfy {
@@ -187,9 +188,9 @@ extension UploadSchedule {
     pump(at: now)
   }
 
-  /// The disk does not take what is to be recorded, which is tried again. What was delivered meanwhile does not count until it is.
+  /// The disk does not take a record, which is tried again. A delivery since then does not count until it is recorded.
   public mutating func recordingFails(_ reason: String, at now: ClockReading) {
-    // What nobody waits for is tried again without a word.
+    // A record that no call waits for is tried again without a report.
     let revisions = revisionsToRecord
     guard files.counts.finishing > 0 || !revisions.isEmpty || spool.health.record?.isLasting == true else {
       spool.health.recordSucceeds()
@@ -212,10 +213,10 @@ extension UploadSchedule {
     actions.append(.showSummary)
   }
 
-  /// Nobody waits longer than that for a disk that does not take what is to be recorded.
+  /// The longest that calls wait for a disk that does not take a record.
   static let recordPatience: Duration = .seconds(10)
 
-  /// Nobody waits for these any more, and they are named; once they are recorded after all they are complete.
+  /// No call waits for these files any more, and they are reported. Once they are recorded after all they are complete.
   mutating func holdUnrecorded() {
     guard let recordFailure = spool.health.record else { return }
     let delivered = files.counts.finishing > 0 ? files.values.filter { $0.phase == .finishing }.map(\.id) : []
@@ -244,7 +245,8 @@ extension UploadSchedule {
     if !publishFurther(id, at: now) { dropDeliveredParts(id) }
   }
 
-  /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
+  /// An address is healthy when answers come over it, whatever they are. A cancellation by this side says nothing of
+  /// it.
   private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: ClockReading) {
     guard case .refused(let failure) = outcome else {
       destination.latestAnswer.came(at: now.monotonic)
@@ -279,12 +281,12 @@ extension StepOutcome {
     }
   }
 
-  /// The name that the server gave the chunk.
+  /// The server's name for the chunk.
   var chunkToken: String? {
     if case .chunkStoredAs(let token, _, _) = self { token } else { nil }
   }
 
-  /// When the session expires, where the acknowledgement of a chunk says so.
+  /// The session's expiry, where the acknowledgement of a chunk has it.
   var chunkExpiresAtSeconds: Int64? {
     if case .chunkStoredAs(_, let expiresAtSeconds, _) = self { expiresAtSeconds } else { nil }
   }

@@ -2,12 +2,12 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Several chunks of one session in one request (spec B): chunks are short, so that what a broken connection takes with it is little,
-/// and requests are as long as the line wants.
+/// Several chunks of one session in one request (spec B). Chunks are short, so that a broken connection loses little,
+/// and requests are as long as the line needs.
 extension UploadSchedule {
-  /// The most chunks of one request; a server may take so many (docs/protocol.md).
+  /// The most chunks of one request; a server accepts that many (docs/protocol.md).
   private static let runChunksMax = 128
-  /// Of a longer file the list of what the server holds costs more than what a broken run may have brought there.
+  /// For a longer file the list of what the server holds costs more than what a broken run may have delivered.
   private static let askedChunksMax = 20_000
 
   // MARK: - The line
@@ -17,12 +17,12 @@ extension UploadSchedule {
     !limits.followsLine || link.hasRoom(beside: requestsAwaited(at: now), at: now.monotonic)
   }
 
-  /// So many of the requests under way have nothing to send, and wait for their answers: others go out beside them.
+  /// How many requests in flight have nothing to send and wait for their answers: others go out beside them.
   func requestsAwaited(at now: ClockReading) -> Int {
     limits.followsLine && destination.abilities.takesRuns ? link.requestsAwaited(at: now.monotonic) : 0
   }
 
-  /// What the line carries in two seconds: a file of so many bytes goes in one request, of which a break takes all.
+  /// What the line carries in two seconds: a file of so many bytes goes in one request, which a break loses as a whole.
   var lineBytes: Int {
     guard limits.followsLine, destination.abilities.takesRuns, destination.forms.runs != .none else { return .max }
     return link.twoSecondsBytes ?? UploadConstants.runChunkBytesMax
@@ -36,8 +36,8 @@ extension UploadSchedule {
 
   // MARK: - Chunks
 
-  /// The length of the chunks of a new session whose requests carry several of them. On a fast line they are long: each costs a digest, a
-  /// tag and a record. Nil is a size that is not known yet.
+  /// The chunk length of a new session whose requests carry several chunks. On a fast line chunks are long: each costs
+  /// a digest, a tag and a record. Nil is a size that is not known yet.
   func runChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
     let (least, most) = (UploadConstants.chunkBytesMin, UploadConstants.runChunkBytesMax)
     switch link.tier {
@@ -62,7 +62,7 @@ extension UploadSchedule {
     let countMax = min(Self.runChunksMax, allowed == 0 ? .max : max(1, allowed - busy.count))
     var run = [first]
     var bytes = transfer.plan.byteCount(of: first)
-    // What has failed before goes alone: it may be what makes a run fail.
+    // A chunk that has failed before goes alone: it may make a run fail.
     for index in transfer.readIndices
     where index != first && !busy.contains(index) && transfer.retries[index] == nil {
       bytes += transfer.plan.byteCount(of: index)
@@ -72,8 +72,8 @@ extension UploadSchedule {
     return run
   }
 
-  /// How long a request is: what its stream carries in about two seconds. At the file's end half of its share of what is left: streams are not
-  /// equally fast, and none is to have much to do when the others have nothing left.
+  /// How long a request is: what its stream carries in about two seconds. At the file's end half of its share of what
+  /// is left: streams are not equally fast, and none should have much left when the others have nothing.
   private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: ClockReading) -> Int {
     let streams = max(1, min(link.streams, pipeline.parallelism))
     let chunkBytes = transfer.plan.chunkBytes
@@ -88,7 +88,7 @@ extension UploadSchedule {
 
   // MARK: - Answers
 
-  /// A request with chunks of a session has ended: each of them hears what became of it.
+  /// A request with chunks of a session has ended: each chunk gets its outcome.
   mutating func chunksEnded(
     _ id: FileID, _ request: HTTPRequestID, _ chunks: [ChunkOrder], _ session: String, _ outcome: StepOutcome,
     sentAt: MonotonicTime, at now: ClockReading
@@ -103,13 +103,14 @@ extension UploadSchedule {
       chunkEnded(
         id, request, chunk, session, outcome.ofMember(position, of: chunks.count), sentAt: sentAt, at: now)
     }
-    // Once for all of them: after the first one the others would be neither under way nor acknowledged, and count twice.
+    // Once for all of them: after the first one the others would be neither in flight nor acknowledged, and count twice.
     if chunks.indices.contains(where: { outcome.ofMember($0, of: chunks.count).isChunkStored }) {
       countSent(of: id, at: now)
     }
   }
 
-  /// A request with several chunks was refused as a whole, or has broken off: what arrived of it whole, the server may have kept.
+  /// A request with several chunks was refused as a whole, or has broken off: the server may have kept the chunks that
+  /// arrived whole.
   private mutating func runRefused(
     _ id: FileID, _ request: HTTPRequestID, _ chunks: [ChunkOrder], _ session: String, _ failure: StepFailure,
     sentAt: MonotonicTime, at now: ClockReading
@@ -121,8 +122,8 @@ extension UploadSchedule {
       return giveBack(chunks, of: id, request, session)
     }
     destination.forms.runFailed(failure.kind, sentAt: sentAt, at: now.monotonic)
-    // It may be said of the request and not of the chunks, which a single one of them shows. An older receiver knows no such request, and
-    // says the same as of a session that is gone.
+    // The refusal may concern the request and not the chunks, which a single chunk shows. An older receiver does not
+    // know such a request, and answers as for a session that is gone.
     if failure.kind.refusesBundle, failure.kind != .conflict, failure.kind != .sessionDamaged {
       return giveBack(chunks, of: id, request, session)
     }
@@ -141,7 +142,7 @@ extension UploadSchedule {
     files[id]?.session?.state = .unconfirmed
   }
 
-  /// They are sent again as if they had not been.
+  /// The chunks are sent again as if they had not been.
   mutating func giveBack(
     _ chunks: [ChunkOrder], of id: FileID, _ request: HTTPRequestID, _ session: String
   ) {

@@ -2,14 +2,14 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// The search of the spool, and what it has not found.
+/// The scan of the spool, and what it has not found.
 extension UploadSchedule {
-  /// Nothing is forgotten and no session ended because of it: the scan goes on.
+  /// No file is dropped and no session ended because of it: the scan continues.
   mutating func scanFailing(_ path: RelativePath, errno: Int32, at now: ClockReading) {
     scanFailing(path, FileStatus.Failure(unreadableFolder: path, errno: errno, at: now), at: now)
   }
 
-  /// The search of the spool waits until it is known what earlier runs knew of the files that it will find.
+  /// The scan of the spool waits until the state that earlier runs left of its files is known.
   mutating func searchWaits(reason: String, at now: ClockReading) {
     scanFailing(.root, FileStatus.Failure(unreadableCatalog: reason, at: now), at: now)
     pump(at: now)
@@ -22,7 +22,7 @@ extension UploadSchedule {
     actions.append(.showSummary)
   }
 
-  /// Calls and the drain wait for what the disk cannot say no longer than that.
+  /// The longest that calls and the drain wait for what the disk cannot report.
   private static let scanPatience: Duration = .seconds(10)
 
   mutating func scanEnded(at now: ClockReading) {
@@ -40,36 +40,36 @@ extension UploadSchedule {
     let putOff = missed.filter(isPutOff)
     let putOffFiles = LookupSet(putOff.map(\.id))
     for id in catalog.recovery.filesWithRecords {
-      // Without the file, or what the catalog knew of it, the server may hold what is nowhere else.
+      // Without the file, or its catalog entry, the server may hold the only copy.
       guard files[id] != nil || catalog.recovery.entry(of: id) != nil && !putOffFiles.contains(id) else { continue }
       endRecord(of: id, at: now)
     }
-    // Of one that memory does not hold an event may be about to come.
+    // An event may be about to come of a file that memory does not hold.
     catalog.recovery.keepEntries(putOff + catalog.recovery.entries { memory.unloaded[$0] != nil })
     endRecovered(at: now)
   }
 
-  /// Nothing goes on with what an earlier run has recorded of an upload.
+  /// No session continues from an earlier run's record of an upload.
   mutating func endRecord(of id: FileID, at now: ClockReading) {
     guard let record = catalog.recovery.takeRecord(of: id), files[id]?.session?.id != record.sessionID
     else { return }
-    // Of a file that is gone: nothing else ends it. That of a delivered one is published.
+    // The file is gone: nothing else ends its session. The session of a delivered file is published.
     if files[id]?.receipt == nil {
       discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
     }
     actions.append(.removeResume(id))
   }
 
-  /// What the catalog says of files that are not in the spool.
+  /// Catalog entries of files that are not in the spool.
   mutating func endMissed(_ missed: [CatalogEntry]) {
     let taken = missed.contains { $0.state == .complete } ? namesThatAreTaken() : []
     for entry in missed {
       switch entry.state {
       case .complete where taken.contains(entry.path):
-        // Another capture was moved over it, and the mount died before the catalog knew.
+        // Another capture was moved over it, and the mount died before the catalog recorded that.
         actions.append(.forget(entry.id))
       case .complete, .evicted:
-        // Removed by hand while nothing was mounted, or evicted: what was delivered stays visible.
+        // The file was removed by hand while nothing was mounted, or evicted: a delivered one stays visible.
         adoptHistory(entry)
         if entry.state == .complete { actions.append(.forgetNames(entry.id)) }
       case .pending, .failed:
@@ -81,18 +81,18 @@ extension UploadSchedule {
     }
   }
 
-  /// What is known of the missing file is kept: it may come back, and be nowhere else as a whole.
+  /// The entry of the missing file is kept: the file may come back, and may be the only whole copy.
   func isPutOff(_ entry: CatalogEntry) -> Bool {
     [.pending, .failed].contains(entry.state) && mayHavePartsElsewhere(entry)
   }
 
-  /// The names under which files lie in the spool.
+  /// The names of the files in the spool.
   private func namesThatAreTaken() -> LookupSet<RelativePath> {
     LookupSet(files.values.filter(\.isLocal).flatMap(\.snapshot.names))
   }
 
-  /// Parts of a file that is not in the spool may be at the server alone, in the session that the catalog or its record names: a user
-  /// who moved the rest away may put it back, or its disk is not mounted.
+  /// Parts of a file that is not in the spool may be at the server alone, in the session that the catalog or its record
+  /// names. A user who moved the rest away may restore it, or its disk is not mounted.
   private func mayHavePartsElsewhere(_ entry: CatalogEntry) -> Bool {
     if entry.pointer != nil { return true }
     guard let record = catalog.recovery.record(of: entry.id), !record.acknowledged.isEmpty else { return false }
@@ -114,7 +114,7 @@ extension UploadSchedule {
 }
 
 extension FileUpload {
-  /// What the catalog says of the file's past, where the file itself is not there to be looked at.
+  /// The catalog's entry of a file that is not there to be read.
   mutating func takePast(from entry: CatalogEntry) {
     revision = entry.revision
     receipt = entry.receipt

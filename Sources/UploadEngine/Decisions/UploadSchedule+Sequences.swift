@@ -6,19 +6,19 @@ extension UploadSchedule {
   /// Busy sequences that are passed over in search of a chunk to read; there are no more requests than this.
   private static let sequencesPassedMax = 32
 
-  /// The next chunk of a file to read. Of a sequence there is only one at a time: what waited behind a chunk that fails would hold
-  /// the buffer that this one needs.
+  /// The next chunk of a file to read. Only one chunk of a sequence is read at a time: chunks waiting behind one that
+  /// fails would hold the buffer that it needs.
   func nextPending(of file: FileUpload, _ transfer: ChunkTransfer) -> Int? {
     guard let first = transfer.nextPending(), !file.isWholeFile else { return transfer.nextPending() }
     guard destination.abilities.appendSequences != .none else { return nextPending(lowest: first, of: file, transfer) }
     var sequence = destination.abilities.appendSequences.sequence(of: first)
     if destination.abilities.appendSequences == .one, file.growth != nil {
       guard first > 0 else { return transfer.nextPending(in: sequence) }
-      // What is before it may have been touched again, and is not sealed then.
+      // The chunk before it may have changed again, and is not sealed then.
       guard case .done = transfer.states[first - 1] else { return nil }
       return transfer.nextPending(in: sequence)
     }
-    // Of a file that still grows the length of the last sequence is not known.
+    // The length of the last sequence of a growing file is not known.
     let end =
       file.growth == nil
       ? Int.max : Int(clamping: transfer.plan.sizeBytes / UInt64(max(1, transfer.plan.chunkBytes)))
@@ -32,7 +32,7 @@ extension UploadSchedule {
 
   /// The chunk of a file to send next, of those in a buffer.
   func nextToSend(of file: FileUpload, _ transfer: ChunkTransfer) -> Int? {
-    // Two requests for one index must not overtake each other: an earlier content's may still be under way.
+    // Two requests for one index must not overtake each other: an earlier content's may still be in flight.
     let busy = file.session?.chunksInFlight ?? []
     guard !file.isWholeFile, destination.abilities.appendSequences != .none else {
       return transfer.readIndices.first { !busy.contains($0) }
@@ -46,8 +46,8 @@ extension UploadSchedule {
     }
   }
 
-  /// The place of a chunk that is about to be sent. With the first one of a sequence everything is forgotten that was acknowledged
-  /// of an earlier one, also what was still under way when that was given up.
+  /// The append position of a chunk that is about to be sent. With the first chunk of a sequence all acknowledgements
+  /// of an earlier one are dropped, also of requests that were still in flight when that was given up.
   func takePosition(of index: Int, in file: FileUpload) -> AppendPosition {
     guard let transfer = file.transfer, let session = file.session, destination.abilities.appendSequences != .none
     else {
@@ -68,8 +68,8 @@ extension UploadSchedule {
     return position
   }
 
-  /// A chunk was read that has other bytes than those that its sequence holds, there or further on: the sequence begins anew. True when
-  /// the chunk has to wait for those before it, and the read is given up.
+  /// A chunk was read whose bytes differ from those that its sequence holds, there or further on: the sequence is
+  /// restarted. True when the chunk has to wait for those before it, and the read is given up.
   mutating func restartsSequence(_ id: FileID, with index: Int, read: ReadID, at now: ClockReading) -> Bool {
     guard destination.abilities.appendSequences != .none, var file = files[id], !file.isWholeFile,
       let transfer = file.transfer,
@@ -92,7 +92,7 @@ extension UploadSchedule {
     leaveTransfer(&file)
     abortSession(&file, at: now)
     file.progress.rowsBegunAnew += 1
-    // It is rewritten again and again: that much was sent in vain for the last time.
+    // The file is rewritten again and again: nothing more is sent in vain.
     if file.phase == .writing, file.progress.rowsBegunAnew > FileGrowth.rewrittenMax {
       file.progress.isLeftForTheEnd = true
     }
@@ -104,7 +104,7 @@ extension UploadSchedule {
     return true
   }
 
-  /// What was acknowledged of a chunk's sequence is not there any more.
+  /// The acknowledged bytes of a chunk's sequence are no longer there.
   func forgetSequence(of index: Int, in file: FileUpload, _ transfer: ChunkTransfer) {
     guard destination.abilities.appendSequences == .growing, let session = file.session else { return }
     forget(destination.abilities.appendSequences.sequence(of: index), in: session, transfer)
@@ -117,7 +117,7 @@ extension UploadSchedule {
     }
   }
 
-  /// What was read behind a chunk of its sequence that is to be sent again gives its buffer back.
+  /// Chunks that were read behind a chunk of their sequence that is sent again give their buffers back.
   mutating func releaseReads(of transfer: ChunkTransfer, behind index: Int) {
     guard destination.abilities.appendSequences == .growing else { return }
     let sequence = destination.abilities.appendSequences.sequence(of: index)
@@ -128,7 +128,7 @@ extension UploadSchedule {
     }
   }
 
-  /// The server has said what it can do.
+  /// The server has reported its abilities.
   mutating func learn(_ abilities: DestinationAbilities, at now: ClockReading) {
     guard abilities != destination.abilities else { return }
     let freesNames = destination.abilities.bindsNameAtOpening && !abilities.bindsNameAtOpening

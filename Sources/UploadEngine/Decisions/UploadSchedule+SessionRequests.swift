@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Sessions of files at work: made, asked for, committed, given up. What their answers mean is in `UploadSchedule+Sessions`.
+/// Sessions of active files: created, queried, committed, given up. Their answers are handled in `UploadSchedule+Sessions`.
 extension UploadSchedule {
   /// Another session, and every chunk again.
   mutating func beginSession(of file: inout FileUpload, at now: ClockReading) {
@@ -21,8 +21,8 @@ extension UploadSchedule {
       openedAtSeconds: now.wallMilliseconds / 1000, owner: owner)
   }
 
-  /// How long the chunks of a new session for this file are. A file that is still written, and that has outgrown the length that is used while
-  /// nothing is known of its size, has them as one of four times its size has: it is begun anew a few times at most.
+  /// The chunk length of a new session for this file. A file that is still written, and that has outgrown the length
+  /// used for unknown sizes, gets the length for four times its size: it is restarted a few times at most.
   func newChunkBytes(for file: FileUpload) -> Int {
     if let bytes = chunkBytesToCopy(for: file) { return bytes }
     let sizeBytes = file.snapshot.sizeBytes
@@ -32,13 +32,13 @@ extension UploadSchedule {
     return newChunkBytes(forFileOf: max(sizeBytes, sizeToCome(of: sizeBytes)))
   }
 
-  /// As large a file that is still written may become before its upload begins anew.
+  /// The size that a file that is still written may reach before its upload is restarted.
   private func sizeToCome(of sizeBytes: UInt64) -> UInt64 {
     min(fileBytesMax ?? .max, sizeBytes < .max / 4 ? sizeBytes * 4 : sizeBytes)
   }
 
-  /// As long as those of what is published, where the server copies those that are the same; nil elsewhere, and where the file or a request
-  /// takes no such ones.
+  /// The chunk length of the published content, where the server copies equal chunks; nil elsewhere, and where the file
+  /// or a request does not allow that length.
   private func chunkBytesToCopy(for file: FileUpload) -> Int? {
     let (bytes, sizeBytes) = (file.deliveredChunkBytes, file.snapshot.sizeBytes)
     guard destination.abilities.copiesChunks, bytes >= destination.abilities.chunkBytesMin, takesBase(file),
@@ -49,7 +49,7 @@ extension UploadSchedule {
     return bytes
   }
 
-  /// How long the chunks of a new session are; nil is a size that is not known yet.
+  /// The chunk length of a new session; nil is a size that is not known yet.
   func newChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
     chunkBytes(wantedChunkBytes(forFileOf: sizeBytes), forFileOf: sizeBytes)
   }
@@ -61,8 +61,8 @@ extension UploadSchedule {
       forFileOf: sizeBytes, streams: min(pipeline.parallelism, link.streams), bufferBytes: limits.bufferBytes)
   }
 
-  /// Ends the session at the server. One that is still being opened is ended when the answer comes. One that holds what nobody
-  /// else has stays, unless the file is gone.
+  /// Ends the session at the server. One that is still being opened is ended when the answer comes. A session with the
+  /// only copy stays, unless the file is gone.
   mutating func abortSession(_ file: inout FileUpload, endsParts: Bool = false, at now: ClockReading) {
     guard let session = file.session, endsParts || !file.mustKeepSession else { return }
     file.session = nil
@@ -73,7 +73,7 @@ extension UploadSchedule {
         discard(SessionIdentity(id: token, nonce: []), of: session.owner, at: now)
       }
     }
-    // The record after them: as long as it is there, it says which session is to be ended.
+    // The record is removed after them: as long as it is there, it names the session to end.
     actions.append(.removeResume(file.id))
   }
 
@@ -100,7 +100,7 @@ extension UploadSchedule {
     files[id] = file
   }
 
-  /// Without a closure, which would have a copy of the schedule at each event.
+  /// Without a closure, which would copy the schedule at each event.
   private func wantsRequest(_ file: FileUpload, _ state: UploadSession.State) -> Bool {
     guard state.wantsRequest else { return false }
     guard state.isKnown else { return true }
@@ -121,16 +121,17 @@ extension UploadSchedule {
     file.session = session
   }
 
-  /// It has been published before, and what is published may be much of what it is now, or, under another name, all of it. Not of one that was
-  /// written anew from its beginning, for which the server would copy in vain; nor where the session is to prove what the file was.
+  /// The file was published before, and the published content may contain much of the present one, or, under another
+  /// name, all of it. Not for a file that was rewritten from its beginning, for which the server would copy in vain;
+  /// nor where the session is to prove the earlier content.
   private func takesBase(_ file: FileUpload) -> Bool {
     let contentsBefore = file.isOpen ? file.revision : max(file.revision, 1) - 1
     return (file.receipt != nil || contentsBefore > 0 && !file.snapshot.isWrittenAnew)
       && file.snapshot.interruption == nil && file.wantedSeal == nil && !file.lacksParts && file.progress.lost == nil
   }
 
-  /// Whether its session is to leave open how long it is. An upload to which chunks are appended is published by the last byte of
-  /// the length that was declared for it, so none is declared of a file that is held back.
+  /// Whether the session leaves its length open. An upload to which chunks are appended is published by the last byte
+  /// of its declared length, so none is declared for a held file.
   private func isLengthOpen(_ file: FileUpload) -> Bool {
     file.isOpen || destination.abilities.appendSequences == .one && file.phase == .held
   }
@@ -144,10 +145,10 @@ extension UploadSchedule {
     file.session = session
   }
 
-  /// Commits when no writer has the file open and every chunk is acknowledged, or, where the server waits for them, on its
-  /// way: then the answer comes one round trip after the tail and not two (design: commit with the tail). What is
-  /// published is the content of one epoch at which nobody was writing, because the proof covers every chunk. False when the
-  /// server has published the session as something else.
+  /// Commits when no writer has the file open and every chunk is acknowledged, or, where the server waits for them, in
+  /// flight. Then the answer comes one round trip after the tail and not two (design: commit with the tail). The
+  /// published content is that of one epoch at which no program was writing, because the proof covers every chunk.
+  /// False when the server has published the session as something else.
   private mutating func publish(_ file: inout FileUpload, at now: ClockReading) -> Bool {
     guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
       file.publishing == nil, !file.isOpen, file.growth == nil, mayCommit(transfer),
@@ -167,12 +168,12 @@ extension UploadSchedule {
     }
     guard mayPublish(path, of: file) else { return true }
     guard !session.lostPaths.contains(path) else {
-      // An answer that it is published would say nothing: it is asked first whether it is.
+      // An answer that it is published would prove nothing: the server is asked first.
       file.session?.state = .unconfirmed
       return true
     }
     guard let chunks = committedChunks(of: session, transfer) else {
-      // The server is to say by which names it knows what it holds.
+      // The server is asked for its names of the chunks that it holds.
       file.session?.state = .unconfirmed
       return true
     }
@@ -192,14 +193,14 @@ extension UploadSchedule {
     return true
   }
 
-  /// Some servers assemble a large file for minutes, and one may be about nothing and never end: said after 20 s, 60 s, and so
-  /// on, in longer and longer steps.
+  /// Some servers assemble a large file for minutes, and one may do nothing and never end. Reported after 20 s, 60 s,
+  /// and so on, in longer and longer steps.
   mutating func noteSlowPublication(_ request: HTTPRequestID, at now: ClockReading) {
     guard let underway = requests[request], case .commit = underway.order, let id = underway.file,
       let file = files.entry(id)?.file,
       let path = file.publishing?.path
     else { return }
-    // A commit that travels with the last chunks waits for them. Of one that has failed, or rests, meanwhile that is to be said.
+    // A commit that travels with the last chunks waits for them. When one has failed, or rests, that is to be reported instead.
     guard file.phase == .ready || file.phase == .writing, file.transfer?.isDone != false else {
       return timers.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     }
@@ -216,7 +217,7 @@ extension UploadSchedule {
   private static let publicationPatience = UploadConstants.requestIdleTimeout
   private static let publishingCode = "publishing"
 
-  /// Empty where the destination does not ask for them; nil while one of them has no token.
+  /// The chunks of a commit. Empty where the destination does not ask for them; nil while one of them has no token.
   private func committedChunks(of session: UploadSession, _ transfer: ChunkTransfer) -> [CommittedChunk]? {
     guard destination.abilities.commitListsChunks else { return [] }
     var chunks: [CommittedChunk] = []
@@ -235,7 +236,7 @@ extension UploadSchedule {
 }
 
 extension UploadSession.State {
-  /// No request for it is under way.
+  /// No request for the session is in flight.
   fileprivate var wantsRequest: Bool {
     switch self {
     case .wanted, .unconfirmed, .open, .published: true

@@ -2,13 +2,13 @@ import FileModel
 import Integrity
 import Lookup
 
-/// Sessions at the server: opened, asked about, begun anew.
+/// Sessions at the server: opened, queried, restarted.
 extension UploadSchedule {
   mutating func sessionOpenEnded(
     _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: ClockReading
   ) {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
-      // Nobody wants it any more: the file went another way meanwhile.
+      // The session is no longer wanted: the file was sent by other means meanwhile.
       if case .sessionOpened(let sessionID, _, _, _, _, _) = outcome {
         discard(SessionIdentity(id: sessionID, nonce: []), of: owner, at: now)
       }
@@ -18,10 +18,10 @@ extension UploadSchedule {
       case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _, let published, let isBased) = outcome,
       chunkBytes > 0, chunkBytes <= max(limits.bufferBytes, session.chunkBytes)
     else {
-      // A file at work opens another one; for a file that is still being written it is planned anew. Never the same
-      // again: under its key the server may hold an opening that says something else.
+      // An active file opens another session; for a file that is still being written it is planned anew. Never the same
+      // again: under its key the server may hold an opening with other contents.
       file.session = file.transfer == nil ? nil : makeSession(for: file, at: now)
-      // Its chunks are cut and partly read already; by now the link, or the size, may suggest others.
+      // The file's chunks are cut and partly read already; by now the link, or the size, may suggest others.
       if let plan = file.transfer?.plan, !file.isWholeFile { file.session?.chunkBytes = plan.chunkBytes }
       files[id] = file
       openingFailed(id, outcome, at: now)
@@ -30,7 +30,7 @@ extension UploadSchedule {
     session.state = isBased ? .unconfirmed : .open
     session.id = sessionID
     chunkBytesMax = max(chunkBytesMax, chunkBytes)
-    // What the server can do has only been learned by this answer, perhaps.
+    // The server's abilities may have been learned by this answer only.
     if !destination.abilities.bindsNameAtOpening { session.boundPath = nil }
     session.openedAtSeconds = now.wallMilliseconds / 1000
     session.expiresAtSeconds = expiresAt
@@ -52,7 +52,7 @@ extension UploadSchedule {
     if let published { findAtServer(id, published, at: now) }
   }
 
-  /// What was read before the server said what it holds, and is there, is not sent.
+  /// Chunks that were read before the server reported them, and that it holds, are not sent.
   private mutating func passOverFound(in file: inout FileUpload) {
     guard let transfer = file.transfer, !file.isWholeFile else { return }
     for index in Array(transfer.readIndices) {
@@ -73,16 +73,16 @@ extension UploadSchedule {
     guard var file = files[id], file.session?.state == .querying(request) else { return }
     switch outcome {
     case .held(_, let chunkBytes?, _, _, _, _) where chunkBytes != file.session?.chunkBytes:
-      // Its chunks lie elsewhere than ours: nothing that it holds is of use.
+      // The server's chunks have another size: nothing that it holds is of use.
       let message = "The server holds an upload in chunks of another size; the file is sent again."
       restartSession(id, by: FileStatus.Failure(code: "unexpected-answer", message: message, at: now), at: now)
     case .held(var digests, _, let expiresAt, _, let tokens, _):
-      // What the server has acknowledged meanwhile need not be in its list. Where tokens name what it holds, chunks come one by one.
+      // The server's list may omit later acknowledgements. Where tokens name what it holds, chunks come one by one.
       if destination.abilities.takesRuns {
         for chunk in file.session?.acknowledgedSinceAsked ?? [] { digests[chunk.index] = chunk.digest.sha256 }
       }
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
-      // From now on what it publishes is of the present content.
+      // From now on the session publishes the present content.
       if file.session?.tried == .earlier { actions.append(.record(id)) }
       file.session?.isUnpublished()
       file.session?.owner = owner
@@ -106,7 +106,7 @@ extension UploadSchedule {
       if denied > 0 {
         let message = "The server no longer holds \(denied) chunks that it had acknowledged; they are sent again."
         let failure = FileStatus.Failure(code: "incomplete", message: message, at: now)
-        // A crash of the server takes the last second with it: that ends no file.
+        // A crash of the server loses its last second: that ends no file.
         setBack(id, by: failure, canEnd: false, isAtOnce: true, isLoss: true, wasSent: true, at: now)
       }
     case .stillThere:
@@ -116,7 +116,7 @@ extension UploadSchedule {
       files[id] = file
       actions.append(.showStatus(id))
     case .published(let receipt) where file.wantedSeal.map { Hex.encode($0.root) == receipt.merkleRoot } ?? false:
-      // It says what was published, which need not be read here.
+      // The answer names what was published, which need not be read here.
       watchdog.acknowledged(id, at: now.monotonic)
       file.session?.state = .published(receipt)
       file.progress.merkleRoot = Hex.decode(receipt.merkleRoot)
@@ -140,7 +140,7 @@ extension UploadSchedule {
     }
   }
 
-  /// Nothing more is sent into a session that is published; digests are all that is needed of what was read for it.
+  /// Nothing more is sent into a published session; only digests are needed of what was read for it.
   private mutating func compareOnly(_ transfer: ChunkTransfer) {
     for index in transfer.readIndices {
       guard case .read(let read, let digest) = transfer.states[index] else { continue }
@@ -152,7 +152,7 @@ extension UploadSchedule {
     }
   }
 
-  /// What was acknowledged and is not there any more (the server may have lost it in a crash) is sent again.
+  /// Acknowledged chunks that are missing now (the server may have lost them in a crash) are sent again.
   private func takeBackDenied(of transfer: ChunkTransfer, notIn held: HeldChunks) -> Int {
     guard transfer.doneCount > 0 else { return 0 }
     var denied = 0
@@ -162,8 +162,8 @@ extension UploadSchedule {
     return denied
   }
 
-  /// The name that a session of a file is opened with: the next one to publish, or what a temporary name will probably
-  /// become. Nil when that cannot be told.
+  /// The name that a session of a file is opened with: the next one to publish, or the probable final name of a
+  /// temporary one. Nil when that cannot be determined.
   func openingPath(of file: FileUpload) -> RelativePath? {
     guard destination.abilities.bindsNameAtOpening else { return file.path }
     if let path = file.nextPath(limits) { return path }
@@ -173,19 +173,20 @@ extension UploadSchedule {
     return nil
   }
 
-  /// The session publishes under a name that the file is not, or no longer, to be published under.
+  /// The session publishes under a name that the file is not to be published under, or no longer.
   func isBoundElsewhere(_ file: FileUpload) -> Bool {
     guard let bound = file.session?.boundPath, file.publishing == nil else { return false }
     return bound != openingPath(of: file)
   }
 
-  /// The server has forgotten the session, or what it has is of no use: another one, and every chunk again. The first time at
-  /// once: a session that nothing was sent into for long is gone at many servers.
+  /// The server has dropped the session, or what it has is of no use: another one is opened, and every chunk is sent
+  /// again. The first time at once: many servers drop a session that is idle for long.
   mutating func restartSession(
     _ id: FileID, by failure: FileStatus.Failure, isLoss: Bool = true, at now: ClockReading
   ) {
     if failure.code == StepFailure.Kind.sessionDamaged.code, let file = files[id], file.mustKeepSession {
-      // The server keeps it, and looks at it again: it is the only one that has the parts, and nobody is to end it for that.
+      // The server keeps the session, and checks it again: it has the only copy of the parts, and must not be ended for
+      // that.
       files[id]?.session?.state = .unconfirmed
       return pauseFile(id, failure: partsInDamagedSession(failure), at: now)
     }
@@ -195,8 +196,9 @@ extension UploadSchedule {
     setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, wasSent: wasSent, at: now)
   }
 
-  /// The server does not know the session: another one, and every chunk again. One that holds what nobody else has is not
-  /// given up: the file fails until somebody has seen to it that the right server is asked, as the right user.
+  /// The server does not know the session: another one is opened, and every chunk is sent again. A session with the
+  /// only copy is not given up. The file fails until an operator has made sure that the right server is asked, as the
+  /// right user.
   mutating func restartSession(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     guard !file.mustKeepSession else {
@@ -207,7 +209,7 @@ extension UploadSchedule {
     leaveTransfer(&file)
     watchdog.uploadEnded(id)
     let wasToBeProven = file.wantedSeal != nil
-    // That of another server or user is gone when its place is needed.
+    // The session of another server or user is dropped when its slot is needed.
     let isOurs = file.session?.owner.map { $0 == owner } ?? true
     file.session = nil
     files[id] = file

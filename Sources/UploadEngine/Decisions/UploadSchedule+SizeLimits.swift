@@ -1,16 +1,16 @@
 public import FileModel
 
-/// Files that the destination will not take for their size (spec H9). A recording cannot be repeated, so one that outgrows the
-/// limit goes on: it is said at that moment, and nothing more of it is sent.
+/// Files that the destination does not take for their size (spec H9). A recording cannot be repeated, so one that
+/// outgrows the limit continues: that is reported at once, and nothing more of it is sent.
 extension UploadSchedule {
   private static let tooLargeCode = StepFailure.Kind.tooLarge(limitBytes: nil).code
 
-  /// The largest file that the destination takes; nil when it does not say.
+  /// The largest file that the destination takes; nil when it does not report that.
   var fileBytesMax: UInt64? {
     [destination.abilities.fileBytesMax, destination.sizes.fileBytesMax].compactMap { $0 }.min()
   }
 
-  /// What the destination says that it takes; the latest word counts. What was too large and is not any more is delivered.
+  /// The destination's limits; the latest answer counts. A file that was too large and no longer is gets delivered.
   public mutating func learn(
     _ stated: DestinationLimits, _ offers: DestinationOffers = DestinationOffers(), at now: ClockReading
   ) {
@@ -24,14 +24,14 @@ extension UploadSchedule {
     pump(at: now)
   }
 
-  /// A person says that there is more room now: the destination is asked, and decides until it has answered.
+  /// A user reports that there is more room now: the destination is asked, and decides until it has answered.
   mutating func forgetLimits(for file: FileUpload, at now: ClockReading) {
     guard file.lastFailure?.code == Self.tooLargeCode else { return }
     destination.sizes.forgetFileBytesMax()
     askForLimits(at: now)
   }
 
-  /// How large the file may become to be delivered from here.
+  /// The largest size at which the file can be delivered from here.
   public func sizeLimit(of id: FileID) -> SizeLimit {
     guard let limit = fileBytesMax else { return .none }
     switch files.entry(id)?.file.phase {
@@ -42,7 +42,7 @@ extension UploadSchedule {
     }
   }
 
-  /// The size of a file that is not complete may be another one than before.
+  /// The size of an incomplete file may have changed.
   mutating func noteSize(of id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file, file.phase == .writing || file.phase == .held else { return }
     let isOver = isTooLarge(file)
@@ -77,7 +77,7 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// The destination is known not to take a file of this size; asking it would cost all of its bytes.
+  /// The destination is known to refuse a file of this size; an attempt would cost all of its bytes.
   func tooLarge(_ file: FileUpload, at now: ClockReading) -> FileStatus.Failure? {
     guard let limit = fileBytesMax, isTooLarge(file) else { return nil }
     let hasSent = file.session.map { !$0.held.isEmpty } ?? false
@@ -88,7 +88,7 @@ extension UploadSchedule {
         + " Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
   }
 
-  /// Asks what the destination takes: at the start, and when a file is opened, but not at each of a burst.
+  /// Asks for the destination's limits: at the start, and when a file is opened, but not at each of a burst.
   public mutating func askForLimits(at now: ClockReading) {
     let rest: Duration = totals.outgrownFiles > 0 ? .seconds(1) : UploadConstants.keepAliveInterval
     guard limits.asksForLimits, destination.sizes.ask(after: rest, at: now.monotonic) else { return }

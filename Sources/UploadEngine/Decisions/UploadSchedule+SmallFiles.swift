@@ -4,30 +4,31 @@ import Lookup
 
 /// Small files: read as soon as there is a buffer for them, and sent several in one request where the receiver takes that.
 ///
-/// With no such request under way a file goes at once, alone. While one is, others gather behind it, until it ends, or there
-/// are many, or the first of them has waited for a moment: how many files travel together follows from how fast they come.
+/// With no such request in flight a file goes at once, alone. While one is, others gather behind it, until it ends, or
+/// there are many, or the first of them has waited for a moment: how many files travel together follows from how fast
+/// they come.
 extension UploadSchedule {
   /// A file that goes in one request.
   struct WholeFileTurn: Hashable, Sendable {
     var id: FileID
     var path: RelativePath
     var digest: ChunkDigest
-    /// Nil when it is empty.
+    /// Nil when the file is empty.
     var read: ReadID?
   }
 
-  /// Many of them fit into the memory of one chunk.
+  /// Whether the file is small: many of them fit into the memory of one chunk.
   func isSmall(_ file: FileUpload) -> Bool {
     file.isWholeFile && file.snapshot.sizeBytes <= UInt64(limits.smallFileBytes)
   }
 
-  /// Small buffers that may be in use now: when memory is short, as many fewer as of the large ones.
+  /// Small buffers that may be in use now: when memory is short, reduced like the large ones.
   var smallBuffers: Int {
     max(2, limits.smallBuffers * memory.budget.chunksInFlight / MemoryBudget.full.chunksInFlight)
   }
 
-  /// Reads those that wait, as far as there are buffers. One that somebody has opened again is passed over: it comes back
-  /// when it has settled.
+  /// Reads waiting files, as far as there are buffers. A file that was opened again is passed over: it returns when it
+  /// has settled.
   mutating func readSmallFiles(at now: ClockReading) {
     while memory.buffers.smallInUse < smallBuffers, let id = queues.small.popFirst() {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen else { continue }
@@ -41,13 +42,13 @@ extension UploadSchedule {
     }
   }
 
-  /// Sends those whose bytes are there.
+  /// Sends the files whose bytes are read.
   mutating func sendSmallFiles(at now: ClockReading) {
     queues.small.beginGathering(at: now.monotonic)
     if !destination.gate.isOpen, maySend(at: now) { orderForATrial() }
     while !queues.small.ready.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
       let taken = takeSmallFiles(countMax: destination.gate.isOpen ? destination.sizes.filesPerRequest : 1, at: now)
-      // Those that are passed over for now have their turn right after that.
+      // Files that are passed over for now have their turn right after that.
       if !taken.isEmpty || !destination.isProbingWithUntried { queues.small.gatherAnew(at: now.monotonic) }
       let sharesFrame = shareFrame(taken, at: now)
       let ready = sharesFrame ? taken : withoutThoseReadForThemselves(taken, at: now)
@@ -56,7 +57,7 @@ extension UploadSchedule {
     }
   }
 
-  /// Those come first that a trial takes first. The keys are taken out beforehand: a closure would have a copy of the schedule.
+  /// Files that a trial prefers come first. The keys are computed beforehand: a closure would copy the schedule.
   private mutating func orderForATrial() {
     var keyed: [(order: UInt64, id: FileID)] = []
     keyed.reserveCapacity(queues.small.ready.count)
@@ -65,8 +66,8 @@ extension UploadSchedule {
     queues.small.keepReady(keyed.map(\.id))
   }
 
-  /// Small files have waited for company for long enough; while they have not, it is seen to that they will. However many
-  /// there are, they leave most requests to larger files.
+  /// Small files have waited long enough for others; while they have not, the timer is started. However many there are,
+  /// they leave most requests to larger files.
   private mutating func haveGathered(at now: ClockReading) -> Bool {
     let hasLargerOnes = !queues.medium.working.isEmpty || !queues.large.working.isEmpty
     guard destination.sizes.filesPerRequest > 1 else {
@@ -83,7 +84,7 @@ extension UploadSchedule {
     return false
   }
 
-  /// Those that go in the next request. Some stay for later: their name is being published by another request, or an
+  /// The files of the next request. Some wait for a later one: their name is being published by another request, or an
   /// earlier content of theirs is.
   private mutating func takeSmallFiles(countMax: Int, at now: ClockReading) -> [WholeFileTurn] {
     var taken: [WholeFileTurn] = []
@@ -99,7 +100,7 @@ extension UploadSchedule {
         continue
       }
       guard !file.isOpen else {
-        // Its buffer is not kept from others for as long as somebody likes to have the file open.
+        // The file's buffer is not kept from others for as long as a program has the file open.
         putBack(id, transfer)
         continue
       }
@@ -123,7 +124,7 @@ extension UploadSchedule {
     return taken
   }
 
-  /// Nil when it has no name to be published under.
+  /// Nil when the file has no name to be published under.
   private func turn(of file: FileUpload, _ transfer: ChunkTransfer) -> WholeFileTurn? {
     guard let path = file.nextPath(limits) else { return nil }
     switch transfer.states.first {
@@ -140,15 +141,15 @@ extension UploadSchedule {
     release(read)
   }
 
-  /// One request for one file or several.
+  /// Sends one request for one file or several.
   mutating func sendWholeFiles(_ turns: [WholeFileTurn], sharesFrame: Bool = false, at now: ClockReading) {
     var orders: [WholeFileOrder] = []
     var byteCount: UInt64 = 0
     var opensConnection = false
     for turn in turns {
       if files.entry(turn.id)?.file.session?.lostPaths.contains(turn.path) ?? true, let file = files[turn.id] {
-        // The session is never opened: only its nonce is used, so that every try carries the same idempotency key. Where another
-        // file may have been published after an earlier try, the answer to that is of no use.
+        // The session is never opened: only its nonce is used, so that every attempt carries the same idempotency key.
+        // Where another file may have been published after an earlier attempt, the answer to that is of no use.
         let session = makeSession(for: file, at: now)
         files.update(turn.id) { $0.session = session }
       }
@@ -183,7 +184,7 @@ extension UploadSchedule {
     }
   }
 
-  /// A request with whole files has ended: each of them hears what became of it.
+  /// A request with whole files has ended: each file gets its outcome.
   mutating func wholeFilesEnded(
     _ orders: [WholeFileOrder], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionMetrics,
     _ frame: SharedFrame? = nil, at now: ClockReading
@@ -201,7 +202,7 @@ extension UploadSchedule {
       }
       noteWarmth(order.file, connection)
       if orders.count > 1, outcome.refusesBundle {
-        // Whatever was wrong, it is not said whose fault it was.
+        // The refusal does not name the file that caused it.
         files.update(order.file) { $0.goesAlone = true }
         publicationEnded(
           order.file, request, .refused(StepFailure(.transport(.cancelled), "sent again alone")), at: now)
@@ -212,11 +213,11 @@ extension UploadSchedule {
     }
   }
 
-  /// How a file has travelled, should it turn out to be delivered.
+  /// The encoding in which a file has travelled, should it turn out to be delivered.
   private mutating func noteSaving(of id: FileID, _ read: ReadID, in frame: SharedFrame?) {
     guard let file = files.entry(id)?.file else { return }
     let saving = memory.buffers.saving(of: read).joined(by: frame, ofBytes: Int(clamping: file.snapshot.sizeBytes))
-    // An earlier try may have gone in another way.
+    // An earlier attempt may have used another encoding.
     guard saving.bytes > 0 || file.progress.encoding != nil else { return }
     files.update(id) {
       $0.progress.encoding = saving.bytes > 0 ? saving.encoding : nil
@@ -224,7 +225,7 @@ extension UploadSchedule {
     }
   }
 
-  /// A file that is still to be sent takes its place in the queue again.
+  /// A file that is still to be sent returns to the queue.
   private mutating func sendAgain(_ id: FileID) {
     guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), file.publishing == nil,
       let transfer = file.transfer, transfer.states.isEmpty || transfer.nextPending() != nil
@@ -240,7 +241,7 @@ extension StepOutcome {
     if case .refused(let failure) = self { failure.kind.refusesBundle } else { false }
   }
 
-  /// What became of one file, or chunk, of a request with so many.
+  /// The outcome of one file, or chunk, of a request with so many.
   package func ofMember(_ index: Int, of count: Int) -> StepOutcome {
     guard case .each(let outcomes) = self else { return self }
     guard outcomes.count == count else {

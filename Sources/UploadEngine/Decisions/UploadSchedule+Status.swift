@@ -3,14 +3,14 @@ import Integrity
 import Lookup
 import OrderedCollections
 
-/// What people and the catalog are told.
+/// What the status and the catalog show.
 extension UploadSchedule {
-  /// Everything about one file.
+  /// The status of one file.
   public func status(of id: FileID, publishedName: (RelativePath) -> String, at now: ClockReading) -> FileStatus? {
     guard let file = files[id] else { return nil }
     let path = file.snapshot.names.first ?? file.path
     let name = givenName(of: file, path) ?? publishedName(path)
-    // The name is another capture's, or a folder's: the receipt says where it lies.
+    // The name is another capture's, or a folder's: the receipt has its actual name.
     let other = file.receipt.flatMap { $0.name.utf8.elementsEqual(name.utf8) ? $0.publishedAs : nil }
     var status = FileStatus(id: id, path: path, publishedName: other ?? name, state: state(of: file))
     status.otherPaths = Array(file.snapshot.names.dropFirst())
@@ -39,14 +39,15 @@ extension UploadSchedule {
     return status
   }
 
-  /// The name in a delivered file's receipt, where no other record has it any more: the file is gone, or its given name is forgotten.
+  /// The name in a delivered file's receipt, where no other record has it any more: the file is gone, or its published
+  /// name was dropped.
   private func givenName(of file: FileUpload, _ path: RelativePath) -> String? {
     guard file.isLocal else { return file.receipt?.name }
     let isForgotten = file.phase == .complete && file.publishedPaths == [path] && publishedName(file.id, path) == nil
     return isForgotten ? file.receipt?.name : nil
   }
 
-  /// The mount as a whole.
+  /// The summary of the mount.
   ///
   /// Takes no longer for a hundred thousand files than for one. Files of which chunks are acknowledged while they wait
   /// count with their whole size in ``MountSummary/pendingBytes``.
@@ -110,13 +111,13 @@ extension UploadSchedule {
     return summary
   }
 
-  /// Nothing is left that will be delivered without help.
+  /// Nothing is left that will be delivered without a user's action.
   public var isIdle: Bool {
     (spool.isScanned || spool.health.scan?.isLasting == true) && files.counts.pending == 0
       && memory.unloaded.pendingCount <= memory.fit.lasting.count
   }
 
-  /// What the catalog is to hold of a file; nil when it is to hold nothing.
+  /// The catalog's entry of a file; nil when it has none.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
     guard let file = files[id], !file.phase.isRemoved, file.phase != .routedElsewhere else { return nil }
     if var entry = catalog.claims.unconfirmedEntry(of: id) {
@@ -137,12 +138,12 @@ extension UploadSchedule {
     }
     let unclear = mayBePublished(file) ? FileUpload.unclearAfterCrash : nil
     let isOnItsWay = file.phase == .ready || file.isWaiting
-    let seal = isOnItsWay && file.receipt == nil && codeOfWish(file) == nil ? file.progress.seal : nil
+    let seal = isOnItsWay && file.receipt == nil && userRequestCode(file) == nil ? file.progress.seal : nil
     return CatalogEntry(
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision,
       state: unclear == nil ? state : .failed, publishedPaths: file.publishedPaths, receipt: file.receipt,
-      failureCode: unclear?.code ?? codeOfWish(file) ?? seal.map { _ in ContentSeal.code } ?? codeOfRemains(file)
+      failureCode: unclear?.code ?? userRequestCode(file) ?? seal.map { _ in ContentSeal.code } ?? codeOfRemains(file)
         ?? (file.isUnrecorded ? nil : file.lastFailure?.code)
           ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
       failureMessage: unclear?.message ?? seal?.text ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
@@ -151,34 +152,34 @@ extension UploadSchedule {
       pointer: file.lacksParts || releases(file) ? file.pointer : nil, session: sessionOfContent(of: file))
   }
 
-  /// Only what this one has published may be the present content. What earlier ones have, an earlier content was, which a power cut may
-  /// bring back together with the record of its session.
+  /// Only what this session has published may be the present content. Earlier sessions belong to an earlier content,
+  /// which a power cut may restore together with the record of its session.
   private func sessionOfContent(of file: FileUpload) -> String {
     guard !catalog.claims.isChanging(file.id), let session = file.session, session.belongs(toEpoch: file.snapshot.epoch)
     else { return "" }
     return session.id ?? ""
   }
 
-  /// Why a copy of the spool must not take the content for whole, should the file say nothing.
+  /// Why a copy of the spool must not take the content for whole, should the file have no label.
   private func doubt(of file: FileUpload) -> Interruption? {
     if file.isOpen || file.phase == .writing || catalog.claims.isChanging(file.id) { return .mountDied }
-    // What is left here of a delivered file is no file, for the moment in which it is still there.
+    // The remainder of a delivered file is no file, for the moment in which it is still there.
     if file.receipt != nil, file.lacksParts { return .unproven }
     if let interruption = file.snapshot.interruption { return interruption.isOfSpool ? .unproven : interruption }
-    // Nor is one that lacks parts of which the catalog cannot say where they are.
+    // Nor is a file that lacks parts whose location the catalog cannot name.
     return file.lacksParts && file.pointer == nil ? .unproven : nil
   }
 
-  /// Tells what a disk may have left of a delivered file from what was left of it when its parts were given up.
+  /// Distinguishes what a disk may have left of a delivered file from what was left of it when its parts were given up.
   private func codeOfRemains(_ file: FileUpload) -> String? {
     let isDelivered = file.phase == .finishing || file.phase == .complete || file.isUnrecorded
     return isDelivered && !file.lacksParts && file.snapshot.mayBeRemains ? FileUpload.diskRemainsCode : nil
   }
 
-  /// Says after a restart what is wanted of the file.
-  private func codeOfWish(_ file: FileUpload) -> String? {
+  /// The code that keeps a user's request over a restart.
+  private func userRequestCode(_ file: FileUpload) -> String? {
     if file.phase == .cancelled {
-      // How long it is, and when it was changed, may not be known.
+      // Its size and time of change may not be known.
       let isKnown = !file.isOpen && file.snapshot.interruption?.isOfSpool != true
       return isKnown ? FileUpload.cancelledCode : FileUpload.cancelledOpenCode
     }
@@ -192,20 +193,21 @@ extension UploadSchedule {
     }
   }
 
-  /// A request is under way that must not be repeated unless its end is known: for who finds the entry after a crash it ended
-  /// in this way.
+  /// A request is in flight that must not be repeated unless its end is known. A start that finds the entry after a
+  /// crash treats it as ended in this way.
   private func mayBePublished(_ file: FileUpload) -> Bool {
     guard let publishing = file.publishing, publishing.isOnce else { return false }
     return publishing.epoch == file.snapshot.epoch && (file.phase == .ready || file.isWaiting)
   }
 
-  /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.
+  /// The result for a caller that waits for a delivery, and its epoch; nil as long as the delivery may still come
+  /// without a user's action.
   public func deliveryOutcome(of id: FileID) -> (epoch: UInt64, outcome: DeliveryOutcome)? {
     guard let file = files.entry(id)?.file else {
       if let known = memory.unloaded[id], known.isMet { return known.isPending ? nil : (.max, .delivered) }
       // The file is unknown and will not be delivered; where there are other destinations, it may have been for them.
       if spool.isScanned { return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered) }
-      // The search of the spool may still come to it.
+      // The scan of the spool may still find the file.
       return spool.health.scan?.isLasting == true || catalog.recovery.wasRemovedUnfound(id) ? (.max, .failed) : nil
     }
     switch file.phase {
@@ -224,24 +226,23 @@ extension UploadSchedule {
     files[id].map { $0.phase == .finishing || $0.isUnrecorded || isRevisionToRecord($0) } ?? false
   }
 
-  /// What is to be known after a restart of an upload that is under way; only what has changed since `mark`, where that is
-  /// enough.
+  /// The state of an upload in progress for a restart; only what has changed since `mark`, where that is enough.
   public func resumeSnapshot(of id: FileID, since mark: ResumeSnapshot.Mark?) -> ResumeSnapshot? {
     files[id]?.resumeSnapshot(since: mark, estimator: link.measured)
   }
 
-  /// The names under which a file is shown: those that it has, or the last that it had.
+  /// The names under which a file is shown: its present names, or its last ones.
   public func shownPaths(of id: FileID) -> ShownPaths {
     guard let file = files[id] else { return ShownPaths(paths: [], areFormer: true) }
     let names = file.snapshot.names
     return names.isEmpty ? ShownPaths(paths: [file.path], areFormer: true) : ShownPaths(paths: names, areFormer: false)
   }
 
-  /// Where a file's status stands.
+  /// The paths of a file's status.
   public struct ShownPaths: Hashable, Sendable {
-    /// Its names, or the last that it had.
+    /// The file's names, or its last ones.
     public var paths: [RelativePath]
-    /// It has none any more: a file that has the name now goes before it.
+    /// The file has no name any more: a file that has the name now goes before it.
     public var areFormer: Bool
   }
 
@@ -250,12 +251,13 @@ extension UploadSchedule {
     files.oldestDelivered(countMax: countMax)
   }
 
-  /// Whether the local copy of a file may go as far as this destination is concerned: it has this content, or is not to get it.
+  /// Whether the local copy of a file may be removed as far as this destination is concerned: it has this content, or
+  /// is not to get it.
   public func mayLose(_ candidate: EvictionCandidate) -> Bool {
     guard let file = files[candidate.id] else { return false }
     switch file.phase {
     case .complete:
-      // What was delivered here, and renamed, may go elsewhere by now.
+      // A file that was delivered here, and renamed, may belong to another destination by now.
       return (file.isShown || limits.leavesAlone(file.snapshot.names) == .routedElsewhere)
         && EvictionCandidate(file.snapshot) == candidate
     case .ignored, .routedElsewhere: return true
@@ -264,8 +266,9 @@ extension UploadSchedule {
     }
   }
 
-  /// Whether a file in the spool may count as whole from now on as far as this destination is concerned: nothing speaks against it, a user
-  /// has taken it as it is here as well, or it is not to get it. What it has delivered may be more than what there is.
+  /// Whether a file in the spool may count as whole from now on as far as this destination is concerned. Either nothing
+  /// contradicts it, a user has accepted it here as well, or the destination is not to get it. What it has delivered
+  /// may be more than the spool has.
   func mayCountAsWhole(_ id: FileID) -> Bool {
     guard let file = files.entry(id)?.file else { return true }
     switch file.phase {
@@ -280,12 +283,12 @@ extension UploadSchedule {
     expiry(at: now).map { files.oldestDelivered(countMax: countMax, by: $0) } ?? []
   }
 
-  /// Of those that memory does not hold some may have been kept as long.
+  /// Of the files that memory does not hold some may have been kept as long.
   public mutating func wantExpired(at now: ClockReading) {
     if let time = expiry(at: now) { wantDelivered(by: time, at: now) }
   }
 
-  /// What was delivered by then, as ``FileUpload/deliveredAt`` counts, is kept no longer.
+  /// Files that were delivered by then, as ``FileUpload/deliveredAt`` counts, are kept no longer.
   private mutating func expiry(at now: ClockReading) -> Int64? {
     limits.keepDelivered.map { steadyClock.milliseconds(at: now) &- $0.wholeNanoseconds / 1_000_000 }
   }
@@ -352,8 +355,8 @@ extension UploadSchedule {
     }
   }
 
-  /// Nothing has come from the destination since it was asked, and nothing more could be sent: it may hang, or the line be gone. That is
-  /// a failure later only, because it may as well be slow.
+  /// Nothing has arrived from the destination since it was asked, and nothing more could be sent: it may hang, or the
+  /// line may be down. That is a failure later only, because it may as well be slow.
   private func silence(about file: FileUpload, at now: ClockReading) -> String? {
     guard file.phase == .ready, destination.gate.failure == nil, file.lastFailure == nil else { return nil }
     let moves = requests.compactMap { id, underway in
@@ -415,11 +418,11 @@ extension UploadSchedule {
     if file.phase == .finishing { status.lastFailure = spool.health.record?.failure ?? status.lastFailure }
     if isRevisionToRecord(file) { status.lastFailure = spool.health.record?.ofRevision ?? status.lastFailure }
     status.lastFailure = file.writeFailure ?? status.lastFailure
-    // Whatever else keeps it waiting is less.
+    // Any other reason for the wait is less important.
     if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }
   }
 
-  /// When the destination is tried again; now, while the one probe is under way.
+  /// When the destination is tried again; now, while the one probe is in flight.
   private func gateReopens(at now: ClockReading) -> Int64? {
     switch destination.gate.state {
     case .open: nil

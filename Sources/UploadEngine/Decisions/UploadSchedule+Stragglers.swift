@@ -2,21 +2,23 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// The last chunks of a file whose connection is slow, while others have nothing left to send: they go again over a better one.
+/// The last chunks of a file whose connection is slow, while others have nothing left to send: they are sent again over
+/// a better one.
 ///
-/// A watchdog gives up what does not move for ten seconds and more, because what was sent is lost with it. At a file's end the other
-/// connections are free and known to be good, and a user waits for nothing else.
+/// A watchdog gives up a request that is stalled for ten seconds and more, because its bytes are lost with it. At a
+/// file's end the other connections are free and known to be good, and a user waits for nothing else.
 extension UploadSchedule {
-  /// A request is not judged before it has had so long, and so long without a byte is long beside requests that were answered; twice as
-  /// long with each time that a chunk of it was ended so: what waits behind a full buffer of the line waits there again.
+  /// A request is judged only after this time, and a silence of this time is long beside answered requests. Twice as
+  /// long with each time that a chunk of it was ended so: what waits behind a full buffer of the line waits there
+  /// again.
   private static let stragglerPatience: Duration = .seconds(2)
   private static let doublingsMax = 6
-  /// Of a file the part that may be sent again for this.
+  /// The part of a file that may be sent again for this.
   private static let stragglingPart: UInt64 = 50
-  /// A stream that has less than this part of what one of as many equal ones would have is slow.
+  /// A stream with less than this part of its fair share is slow.
   private static let slowPart = 0.25
 
-  /// Ends the requests that hang, after a look at how far all are.
+  /// Ends the requests that hang, after a progress check of all.
   mutating func endStragglers(at now: ClockReading) {
     guard destination.gate.isOpen, let bytesPerSecond = link.expectedBytesPerSecond(at: now.monotonic),
       bytesPerSecond > 0,
@@ -39,7 +41,7 @@ extension UploadSchedule {
     }
   }
 
-  /// Everything of it is at the server or on its way there. Chunks that follow each other have one connection.
+  /// Everything of the file is at the server or in flight. Chunks that follow each other have one connection.
   private func isAtItsEnd(_ file: FileUpload) -> Bool {
     guard file.phase == .ready, destination.abilities.appendSequences == .none else { return false }
     return file.transfer?.isOnItsWay ?? false
@@ -55,7 +57,7 @@ extension UploadSchedule {
     at now: ClockReading
   ) -> Bool {
     let age = now.monotonic - underway.sentAt
-    // Another one has been answered meanwhile: the line is good.
+    // Another request has been answered meanwhile: the line is good.
     guard age >= patience, underway.sentBytes < UInt64(underway.byteCount),
       let answeredAt = link.carriedAt, answeredAt > underway.sentAt
     else { return false }
@@ -71,7 +73,7 @@ extension UploadSchedule {
     return pace < Self.slowPart * share && left > pace * again
   }
 
-  /// A request that was ended so has ended. False for one that was faster, or has failed before.
+  /// A straggler that was ended has ended. False for a request that was faster, or has failed before.
   mutating func stragglerEnded(
     _ id: FileID, _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome
   ) -> Bool {

@@ -6,10 +6,10 @@ import OrderedCollections
 ///
 /// Nothing of such a file counts before the answer. What the network took of it is shown, and lost when the request fails.
 extension UploadSchedule {
-  /// Requests that may be streams at the same time: some are left to files that are done in a moment.
+  /// Requests that may be streams at the same time: some are left to files that end soon.
   private var streamsMax: Int { max(1, pipeline.parallelism - max(1, pipeline.parallelism / 4)) }
 
-  /// It may begin now.
+  /// Whether the stream may begin now.
   func mayStream(_ file: FileUpload, _ transfer: ChunkTransfer) -> Bool {
     guard requests.streamCount < streamsMax, file.publishing == nil, !file.isOpen, transfer.nextPending() != nil,
       let path = file.nextPath(limits)
@@ -17,7 +17,7 @@ extension UploadSchedule {
     return mayPublish(path, of: file)
   }
 
-  /// Sends it; false when it has no name to be published under.
+  /// Sends the file; false when it has no name to be published under.
   mutating func stream(_ id: FileID, at now: ClockReading) -> Bool {
     guard let file = files.entry(id)?.file, let path = file.nextPath(limits) else { return false }
     queues.served(at: file.virtualTime)
@@ -29,7 +29,8 @@ extension UploadSchedule {
     return true
   }
 
-  /// So many bytes of its request have gone out, those around the file included. The last one is shown with the receipt.
+  /// So many bytes of its request have been sent, those around the file included. The last one is shown with the
+  /// receipt.
   mutating func streamed(_ bytes: UInt64, of id: FileID, _ request: HTTPRequestID, at now: ClockReading) {
     guard let file = files.entry(id)?.file, file.publishing?.request == request, file.snapshot.sizeBytes > 0 else {
       return
@@ -42,7 +43,7 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// What it sends is no longer wanted. It has not been published, as long as its end was not sent.
+  /// The content of the stream is no longer wanted. It has not been published, as long as its end was not sent.
   mutating func cancelStream(of file: FileUpload) {
     guard let request = file.publishing?.request, let underway = requests[request], underway.streams == file.id else {
       return

@@ -1,10 +1,11 @@
 import FileModel
 
-/// Contents of one file that follow each other in quick succession, as where a logger opens, appends and closes: each of them would
-/// be sent as a whole, and most would be out of date before they are there (spec H2).
+/// Contents of one file in quick succession, as when a logger opens, appends and closes. Each of them would be sent as
+/// a whole, and most would be outdated when they arrive (spec H2).
 extension UploadSchedule {
-  /// Until when a settled content waits for those that may follow it; nil where it goes out at once. Publications of a file take no
-  /// more than one part in so many of the time, and none waits for longer than ``UploadConstants/successionPauseMax``.
+  /// Until when a settled content waits for those that may follow it; nil where it is sent at once. Publications of a
+  /// file take at most one part in so many of the time, and none waits longer than
+  /// ``UploadConstants/successionPauseMax``.
   func pauseInSuccession(of file: FileUpload, at now: ClockReading) -> MonotonicTime? {
     guard let latest = file.progress.latest, !isDraining, file.failures.rounds == 0, file.receipt == nil,
       // What is in memory alone goes first, and so does what a call waits for.
@@ -15,7 +16,7 @@ extension UploadSchedule {
     return until > now.monotonic ? until : nil
   }
 
-  /// A settled content waits for others. Should one follow, that one's turn comes at the same time.
+  /// A settled content waits for others. Should one follow, its turn comes at the same time.
   mutating func waitInSuccession(_ file: inout FileUpload, until: MonotonicTime) {
     file.wait(until: until)
     file.isSmallAtWork = false
@@ -35,18 +36,19 @@ extension UploadSchedule {
 }
 
 extension FileUpload {
-  /// A publication, as far as the next one of the same file has to know it.
+  /// What the next publication of the same file has to know of the latest one.
   struct LatestPublication: Hashable, Sendable {
     var endedAt: MonotonicTime
-    /// From the first byte that went out.
+    /// The duration from the first byte that was sent.
     var took: Duration
   }
 
-  /// How long it took is only known of the first publication of the present content, where nothing failed and none of it went out
-  /// in an earlier run.
+  /// The duration is only known of the first publication of the present content, where nothing failed and none of it
+  /// was sent in an earlier run.
   mutating func notePublication(_ publishing: Publishing, at now: ClockReading) {
     var took = progress.latest?.took ?? .zero
-    if publishing.epoch == snapshot.epoch, publishedPaths.isEmpty, failures.rounds == 0, let beganAt = progress.beganAt {
+    if publishing.epoch == snapshot.epoch, publishedPaths.isEmpty, failures.rounds == 0, let beganAt = progress.beganAt
+    {
       took = now.monotonic - beganAt
     }
     progress.latest = LatestPublication(endedAt: now.monotonic, took: took)

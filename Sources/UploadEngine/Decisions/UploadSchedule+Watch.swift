@@ -2,18 +2,18 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Speed, and what does not move.
+/// The rate of requests, and stalled ones.
 extension UploadSchedule {
-  /// How far requests are is seen only by looking, and shown at least twice a second. While nothing is known of the line, what arrives makes
-  /// room for more with each of its round trips.
-  private var lookInterval: Duration {
+  /// The progress of requests is known only by polling, and shown at least twice a second. While the rate of the line
+  /// is unknown, what arrives makes room for more with each of its round trips.
+  private var progressCheckInterval: Duration {
     if requests.streamCount > 0 { return .milliseconds(200) }
     return limits.followsLine && link.bytesPerSecond == nil ? .milliseconds(50) : .milliseconds(400)
   }
 
   /// A chunk or a whole file goes out.
   ///
-  /// `answerTime`: how long the server may take once it has all of it, where another try may make two of one file.
+  /// `answerTime`: how long the server may take once it has all of it, where another attempt may create the file twice.
   mutating func watch(
     _ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, answerTime: Duration = .zero,
     at now: ClockReading
@@ -28,11 +28,11 @@ extension UploadSchedule {
   }
 
   mutating func beginLooking(at now: ClockReading) {
-    timers.start(.progress, at: now.monotonic + lookInterval)
+    timers.start(.progress, at: now.monotonic + progressCheckInterval)
   }
 
-  /// A whole file goes out that is read while it is sent. The transport sees a body that stalls, and how long the server may
-  /// take over its answer.
+  /// A whole file goes out that is read while it is sent. The transport detects a stalled body, and bounds the time
+  /// that the server may take over its answer.
   mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: ClockReading) {
     link.beganStreaming(at: now.monotonic)
     let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog
@@ -40,7 +40,7 @@ extension UploadSchedule {
     beginLooking(at: now)
   }
 
-  /// It has been answered.
+  /// The request has been answered.
   mutating func unwatch(
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome, at now: ClockReading
   ) {
@@ -51,7 +51,7 @@ extension UploadSchedule {
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
       link.stalled(at: now.monotonic)
-      // Those that rest have most likely met the same.
+      // Idle connections are most likely broken as well.
       actions.append(.renewConnections)
     }
     watchdog.ended(request, isAcknowledged: isAcknowledged, at: now.monotonic)
@@ -62,7 +62,7 @@ extension UploadSchedule {
     link.ended(ended, beside: arrivedOfRequests, at: now.monotonic)
   }
 
-  /// What has arrived of chunks and files that are not acknowledged yet.
+  /// Bytes of unacknowledged chunks and files that have arrived.
   private var arrivedOfRequests: LinkControl.Arrived {
     requests.values.reduce(into: LinkControl.Arrived()) { sums, underway in
       guard underway.sentBytes > 0, underway.streams == nil, underway.byteCount >= limits.streamBytesLeast else {
@@ -73,23 +73,23 @@ extension UploadSchedule {
     }
   }
 
-  /// Every 1.5 s while chunks are sent.
+  /// Adjusts the streams every 1.5 s while chunks are sent.
   mutating func adjustStreams(at now: ClockReading) {
     link.adjust(at: now.monotonic)
     guard link.inFlight > 0 else { return }
     timers.start(.streams, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
   }
 
-  /// Now and then while bytes are sent.
+  /// Checks the progress of requests while bytes are sent.
   mutating func checkProgress(at now: ClockReading) {
     guard watchdog.isWatching else { return }
     actions.append(.checkProgress)
-    // What has moved since the last look is known by then.
+    // The progress since the last check is known by then.
     timers.insert(.alarms, at: now.monotonic + .milliseconds(1))
-    timers.start(.progress, at: now.monotonic + lookInterval)
+    timers.start(.progress, at: now.monotonic + progressCheckInterval)
   }
 
-  /// What has not moved for too long, after a look.
+  /// Handles stalled requests, after a progress check.
   mutating func raiseAlarms(at now: ClockReading) {
     for alarm in watchdog.alarms(at: now.monotonic) { react(to: alarm, at: now) }
     endStragglers(at: now)
@@ -98,9 +98,9 @@ extension UploadSchedule {
   private mutating func react(to alarm: TripleWatchdog.Alarm, at now: ClockReading) {
     switch alarm {
     case .chunk(let request):
-      // Its end is a failure of that chunk, which has attempts and rests of its own.
+      // The request's end is a failure of that chunk, which has attempts and rests of its own.
       requests.giveUp(request)
-      // Of several files none is watched by itself: what may have swallowed them does not get them again.
+      // A request with several files has no watched file: a proxy that may have swallowed them does not get them again.
       if case .bundle(let members)? = requests[request]?.order {
         for member in members { files.update(member.file) { $0.needsNewConnection = true } }
       }
@@ -113,10 +113,10 @@ extension UploadSchedule {
       link.connectionsLost()
     case .global:
       restartWholeFiles()
-      // Also those that rest at this moment: they would go on as before.
+      // Also files that rest at this moment: they would continue as before.
       let resting = files.values.filter(\.isWaiting).map(\.id)
       for id in queues.working + openFiles.early + resting {
-        // However often: only the server can say that it has no session any more.
+        // However often: only the server can report that it no longer has a session.
         reconnect(id)
       }
       link.connectionsLost()
@@ -124,13 +124,13 @@ extension UploadSchedule {
     }
   }
 
-  /// Nothing has moved lately over any connection: those that rest have most likely met the same.
+  /// Nothing has moved lately over any connection: idle ones are most likely broken as well.
   private func isEverythingStill(at now: ClockReading) -> Bool {
     let movedAt = requests.compactMap { watchdog.movedAt($0.key) } + [link.carriedAt].compactMap { $0 }
     return movedAt.allSatisfy { $0 + UploadConstants.stallDetection <= now.monotonic }
   }
 
-  /// Small files are not at work one by one: what is under way is ended, and goes over new connections.
+  /// Small files are not active one by one: their requests are ended, and repeated over new connections.
   private mutating func restartWholeFiles() {
     for (request, underway) in requests where !underway.order.wholeFiles.isEmpty {
       for id in underway.files { files.update(id) { $0.needsNewConnection = true } }
@@ -147,7 +147,7 @@ extension UploadSchedule {
 }
 
 extension InFlightRequest {
-  /// What the line carries for so many plain bytes of it.
+  /// Bytes that the line carries for so many plain bytes of the request.
   fileprivate func sentBytes(of plainBytes: Int) -> Int {
     let sentOfAll = sharedFrame?.sentBytes ?? byteCount - min(byteCount, savedBytes)
     guard sentOfAll != byteCount, byteCount > 0 else { return plainBytes }

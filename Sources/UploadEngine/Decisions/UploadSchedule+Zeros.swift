@@ -4,10 +4,11 @@ import OrderedCollections
 
 /// Chunks that lie in holes of the spool's file (spec H10): they are not read, and the server is told that they are zeros.
 ///
-/// Only of settled files, and only where nothing is known to be missing: parts that were given up, or that a power cut took, are holes in
-/// the spool's file as well.
+/// Only for settled files, and only where nothing is known to be missing: parts that were given up, or lost in a power
+/// cut, are holes in the spool's file as well.
 extension UploadSchedule {
-  /// What one answer acknowledges is noted under the lock that writers wait for, and as many changes fit into what a resume record adds.
+  /// The acknowledgements of one answer are recorded under the lock that writers wait for. As many changes fit into an
+  /// increment of a resume record.
   static let zeroChunksMax = HeldChunks.changesMax / 4
 
   /// A hole in the spool's file is what its writer left.
@@ -19,7 +20,7 @@ extension UploadSchedule {
       && file.progress.delivered == nil
   }
 
-  /// The file is looked through for holes before anything of it is read, or said of its size.
+  /// The file is searched for holes before anything of it is read, or its size is declared.
   func waitsForHoles(_ file: FileUpload) -> Bool {
     guard destination.abilities.takesZeros, destination.forms.zeros != .none, let transfer = file.transfer,
       transfer.holeSearch != .done,
@@ -75,7 +76,7 @@ extension UploadSchedule {
     actions.append(.showStatus(order.file))
   }
 
-  /// Its size is not declared to the server, which would reserve the space.
+  /// The file's size is not declared to the server, which would reserve the space.
   func isSparse(_ file: FileUpload) -> Bool { file.transfer.map { $0.holes.count > 0 } ?? false }
 
   /// Tells the server of the next holes of a file.
@@ -85,7 +86,7 @@ extension UploadSchedule {
       if destination.forms.zeros == .none { transfer.readHoles() }
       return
     }
-    // The answer that has opened it, or said what it holds, would have told.
+    // The answer that has opened the session, or listed its chunks, would have reported it.
     guard case .upTo(let rangesMax) = destination.forms.zeros else { return transfer.readHoles() }
     guard transfer.sendingHoleCount == 0, entry.file.phase == .ready, !entry.file.isPublishingOlderContent,
       requests.controlCount < limits.controlRequests, maySend(at: now), mayGoOut(ofFile: entry.file),
@@ -108,7 +109,7 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// The server has been told of holes.
+  /// A request that names holes has ended.
   mutating func zerosEnded(
     _ id: FileID, _ request: HTTPRequestID, _ zeros: ZerosSending, _ outcome: StepOutcome, at now: ClockReading
   ) {
@@ -118,7 +119,7 @@ extension UploadSchedule {
     let current = file.transfer.map { transfer in indices.filter { transfer.isSendingHole(request, at: $0) } } ?? []
     guard outcome.isChunkStored else {
       if case .published = file.session?.state {
-        // Nothing more is sent into it; its proof says whether they are in it.
+        // Nothing more is sent into the session; its proof shows whether the holes are in it.
         for index in current { file.transfer?.set(.done(zeros.digest), at: index) }
         files[id] = file
         return
@@ -137,7 +138,7 @@ extension UploadSchedule {
     if let transfer = file.transfer { reuse(zeros.digest, of: indices, transfer, &file) }
     checkpointInTime(&file, at: now)
     files[id] = file
-    // Nothing of it has moved.
+    // Nothing of the chunks was sent.
     countFound(of: id)
     watchdog.acknowledged(id, at: now.monotonic)
     progressed(id)
@@ -177,13 +178,13 @@ extension UploadSchedule {
     file.session?.acknowledgedSinceRecord += UploadConstants.resumeCheckpointInterval
   }
 
-  /// What the server does not take as zeros is read and sent; whatever else is wrong is the file's, as with any request of it.
+  /// Zeros that the server refuses are read and sent; any other failure is the file's, as with any request of it.
   private mutating func zerosFailed(_ id: FileID, _ outcome: StepOutcome, at now: ClockReading) {
     guard let transfer = files[id]?.transfer else { return }
     let kind = StepFailure(outcome).kind
     if case .tooLarge = kind { return failed(id, outcome, at: now) }
     let verdict = policy.verdict(on: kind, attempts: 1)
-    // What the line does to requests, and what passes, says nothing of zeros.
+    // What the line does to requests, and temporary failures, say nothing of zeros.
     let isOfLine = if case .transport = kind { true } else { false }
     if verdict == .retryStep, !isOfLine, kind != .conflict, kind != .tooEarly { transfer.holeFailures += 1 }
     if verdict == .fail || kind == .requestTooLarge

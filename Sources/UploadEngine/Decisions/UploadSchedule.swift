@@ -2,7 +2,7 @@ public import FileModel
 import Lookup
 import OrderedCollections
 
-/// Bounds and rates of an engine; validated by whoever makes them.
+/// Bounds and rates of an engine; the caller that creates them validates them.
 public struct UploadLimits: Hashable, Sendable {
   /// Chunk requests in flight, over all files.
   public var parallelChunks = UploadConstants.maxParallelChunkUploads
@@ -25,33 +25,33 @@ public struct UploadLimits: Hashable, Sendable {
   /// The chunk size of a new session follows from the speed of the link and the size of the file, and ``chunkBytes`` only
   /// says what is expected.
   public var adaptsChunkBytes = false
-  /// Between the starts of two streams on a link that was idle.
+  /// The delay between the starts of two streams on a link that was idle.
   public var rampDelay = UploadConstants.parallelRampUpDelay
   /// The most that one request carries of chunks; no chunk of a new session may be longer. Together the buffers are ``buffers`` times
   /// as long.
   public var bufferBytes = UploadConstants.chunkBytesDefault
   /// Requests and streams follow what the line carries, where a destination takes chunks together.
   public var followsLine = false
-  /// As much as a stream is there for, at least; a shorter request says nothing about the line.
+  /// The least that a stream carries; a shorter request says nothing about the line.
   public var streamBytesLeast = UploadConstants.chunkBytesMin
-  /// So much may always be on its way, however slow the line is.
+  /// Bytes that may always be in flight, however slow the line is.
   public var flightBytesLeast = UploadConstants.flightBytesLeast
   /// Requests are not made shorter than this for a server that refuses longer ones.
   public var requestBytesLeast = UploadConstants.chunkBytesMin
   /// A new file gets a session only once it has been open for this long: a tool that writes a small file and closes it
   /// at once would pay for a session that a whole-file request does not need.
   public var sessionOpenDelay: Duration = .milliseconds(20)
-  /// How often the sizes of open files are looked at, to keep as many connections warm as their chunks will need.
+  /// How often the sizes of open files are queried, to keep as many connections warm as their chunks will need.
   public var measureInterval: Duration = .seconds(1)
   /// How each file is treated, by its path.
   public var rules = FileRules()
-  /// A chunk that has not been touched for so long is not expected to be, once the file goes on behind it.
+  /// A chunk that has been unchanged for so long is expected to stay so, once the file grows behind it.
   public var sealDelay: Duration = .milliseconds(40)
-  /// How often growing files are looked at; less often while none of them grows.
+  /// How often growing files are checked; less often while none of them grows.
   public var growthInterval: Duration = .milliseconds(20)
   /// Names that are kept back until they are renamed.
   public var temporaryNames = TemporaryNameRule.standard
-  /// Removed and evicted files that stay visible in status.
+  /// Files that are held in memory; those beyond are known to the catalog alone.
   public var historyMax = 1000
   /// Files that are held in memory; of those beyond, the catalog alone knows what they are.
   public var filesInMemory = Int.max
@@ -59,7 +59,7 @@ public struct UploadLimits: Hashable, Sendable {
   public var deliveredInMemory = Int.max
   /// Times and counts for experts.
   public var timing = UploadTiming()
-  /// The destination is asked what it takes.
+  /// The destination is asked for its limits.
   public var asksForLimits = false
   /// After this long a delivered file's local copy is removed; nil keeps it until its space is needed.
   public var keepDelivered: Duration?
@@ -67,19 +67,19 @@ public struct UploadLimits: Hashable, Sendable {
   /// The specification's values.
   public init() {}
 
-  /// What of them holds for each path to the destination.
+  /// The bounds that hold for each path to the destination.
   var ofLink: LinkControl.Bounds {
     LinkControl.Bounds(
       rampDelay: rampDelay, streamBytesLeast: streamBytesLeast, flightBytesLeast: flightBytesLeast,
       requestsMax: parallelChunks)
   }
 
-  /// A file shows under this name what it holds once it is complete.
+  /// Whether a complete file is published under this name.
   func publishes(_ path: RelativePath) -> Bool {
     !temporaryNames.matches(path) && rules.settings(for: path).upload != .never
   }
 
-  /// What a file of these names is to this uploader if it never sends it; nil when it does.
+  /// The phase of a file with these names if this uploader never sends it; nil when it does.
   func leavesAlone(_ names: [RelativePath]) -> FileUpload.Phase? {
     guard let first = names.first else { return nil }
     guard names.allSatisfy({ rules.settings(for: $0).upload == .never }) else { return nil }
@@ -87,35 +87,35 @@ public struct UploadLimits: Hashable, Sendable {
   }
 }
 
-/// All files and whose turn it is. Pure: events come in with the time, actions go out; it reads no clock, does no I/O and
-/// draws random numbers from a generator that it was given, so that a seed reproduces every run.
+/// All files and whose turn it is. Pure: events come in with the time, actions go out. The schedule reads no clock and
+/// does no I/O. Random numbers come from a generator that is passed in, so that a seed reproduces every run.
 ///
-/// Fairness (spec E7): small, medium and large files wait in separate queues, so that none is held up by the others. Small
-/// files have buffers of their own and are first come, first served; among the others at work the next buffer goes to the
-/// one that was given the fewest bytes. Nothing waits for ever: each queue is first come, first served, and a file that
-/// joins starts where the one stood that was served last.
+/// Fairness (spec E7): small, medium and large files wait in separate queues, so that none delays the others. Small
+/// files have buffers of their own and are first come, first served; among the others at work the next buffer goes to
+/// the one that was given the fewest bytes. Nothing waits for ever: each queue is first come, first served, and a
+/// joining file starts at the virtual time of the one that was served last.
 public struct UploadSchedule: Sendable {
-  /// What runs once at a time.
+  /// Timers that run once at a time.
   enum Timer: Hashable, Sendable {
-    /// One more stream may begin.
+    /// When one more stream may begin.
     case ramp
-    /// Small files have waited for company for long enough.
+    /// When small files have waited long enough for others.
     case gathering
-    /// How far requests are.
+    /// Polls the progress of requests.
     case progress
-    /// As many streams as the line carries.
+    /// Adjusts the streams to the line.
     case streams
-    /// Connections for what is being written.
+    /// Warms connections for files that are being written.
     case keepWarm
-    /// The sizes of open files.
+    /// Queries the sizes of open files.
     case measuring
-    /// What of growing files can be sent.
+    /// Checks what of growing files can be sent.
     case growth
-    /// The request that tries the path has had its time.
+    /// The end of the time for the request that tries the path.
     case pathTrial
   }
 
-  /// What may have come up by a time.
+  /// Events that may be due by a time.
   enum Deadline: Sendable {
     case file(FileID)
     case chunk(FileID, index: Int)
@@ -137,7 +137,7 @@ public struct UploadSchedule: Sendable {
   var chunkBytesMax: Int
   /// The destination's name for a path, nil while none is recorded; a receipt names what was published.
   let publishedName: @Sendable (FileID, RelativePath) -> String?
-  /// Whose the sessions are that are opened here.
+  /// The owner of sessions that are opened here.
   let owner: SessionOwner?
   var policy: RetryPolicy
   var random: any RandomNumberGenerator & Sendable
@@ -190,8 +190,8 @@ public struct UploadSchedule: Sendable {
     chunkBytesMax = max(chunkBytesMax, recoveredUploads.chunkBytesMax)
   }
 
-  /// What earlier runs left cannot be read yet, and what is captured meanwhile is delivered. Sessions with chunks of that length may
-  /// have to be gone on with later.
+  /// The state of earlier runs cannot be read yet, and what is captured meanwhile is delivered. Sessions with chunks of
+  /// that length may have to be continued later.
   mutating func goOn(besideChunksOf chunkBytes: Int) {
     catalog.recovery.goOnWithoutThem()
     chunkBytesMax = max(chunkBytesMax, chunkBytes)
@@ -200,13 +200,13 @@ public struct UploadSchedule: Sendable {
   /// When ``woke(at:)`` is to be called; nil when nothing is waited for.
   public var nextDeadline: MonotonicTime? { timers.first }
 
-  /// Takes the actions that have come up, in order.
+  /// Takes the pending actions, in order.
   public mutating func takeActions() -> [UploadAction] {
     defer { actions.removeAll(keepingCapacity: true) }
     return actions
   }
 
-  /// A point in time that was asked for has come.
+  /// A requested deadline has come.
   public mutating func woke(at now: ClockReading) {
     while let due = timers.popDue(at: now.monotonic) {
       switch due {
@@ -219,7 +219,7 @@ public struct UploadSchedule: Sendable {
 
   private mutating func fired(_ timer: Timer, at now: ClockReading) {
     switch timer {
-    // What waited for them is sent behind them all.
+    // What waited for these timers is sent after the switch.
     case .ramp, .gathering: break
     case .pathTrial: checkPlannedSessions(at: now)
     case .progress: checkProgress(at: now)
@@ -258,8 +258,8 @@ public struct UploadSchedule: Sendable {
     }
   }
 
-  /// Memory has become short, or there is enough again. What is in flight or read stays; with less memory nothing is added
-  /// until enough of it has come back.
+  /// The memory budget has changed. What is in flight or read stays; with less memory nothing is added until enough of
+  /// it has come back.
   public mutating func memoryChanged(to budget: MemoryBudget, at now: ClockReading) {
     guard budget != memory.budget else { return }
     memory.budget = budget
@@ -267,14 +267,14 @@ public struct UploadSchedule: Sendable {
     pump(at: now)
   }
 
-  /// From now on only what there is will be delivered.
+  /// From now on only existing files will be delivered.
   public mutating func beginDraining(at now: ClockReading) {
     isDraining = true
     endSuccessions(at: now)
     pump(at: now)
   }
 
-  /// A mistake of the schedule, or of what tells it, is said, and survived.
+  /// A mistake of the schedule, or of its caller, is reported, and the engine continues.
   mutating func sayContradictions() {
     for text in files.takeContradictionsToSay() { actions.append(.report(.contradiction(text))) }
   }
