@@ -1,10 +1,10 @@
-/// What a run may have beside what its scenario says, by chance of its seed.
+/// What a run may have in addition to its scenario, drawn from its seed.
 enum Addition: Hashable, Sendable, CaseIterable, TraceWord {
   /// Captures have names by templates.
   case templates
   /// Calls wait for deliveries.
   case waits
-  /// Files go to another place as well.
+  /// Files go to a second destination as well.
   case secondPlace
 
   var word: String {
@@ -17,21 +17,23 @@ enum Addition: Hashable, Sendable, CaseIterable, TraceWord {
 }
 
 extension Scenario {
-  /// How likely each is.
+  /// The probability of each addition.
   private static let additionShare = 0.25
 
-  /// So drawn, the seeds that once found something in a scenario add nothing to it, nor do the recorded ones.
+  /// Drawn so that the seeds that once found something in a scenario add nothing to it, nor do the recorded ones.
   private static let mixture: UInt64 = ~0x3858
 
-  /// What a seed adds. It is drawn apart from all else, so that a seed that adds nothing is the run that it is without.
+  /// The additions of a seed. They are drawn separately, so that a seed that adds nothing replays the same run as
+  /// without additions.
   func added(by seed: UInt64) -> [Addition] {
     var random = SeededGenerator(seed: seed ^ Self.mixture)
     let drawn = additions.filter { _ in random.happens(Self.additionShare) }
-    // Two places have one record of names in the daemon, and a client each here; and calls wait for one of these alone.
+    // Two destinations share one record of names in the daemon, and have a client each here; and calls wait for one of
+    // these alone.
     return drawn.contains(.secondPlace) ? [.secondPlace] : drawn
   }
 
-  /// The same with these.
+  /// The same scenario with these additions.
   func with(_ additions: [Addition]) -> Scenario {
     var scenario = self
     scenario.additions = []
@@ -45,18 +47,18 @@ extension Scenario {
       nameTemplates = Self.templates.nameTemplates
       (lostLedgers, folders) = (Self.templates.lostLedgers, Self.templates.folders)
       renames = max(renames, 0.5)
-      // What cannot be read at a start is not among what the record of names is begun with here; nor is there a model of it for clocks that
-      // go back, and for what a user wants published under a temporary name.
+      // Files that cannot be read at a start are not in the initial record of names here. Nor is there a model for
+      // clocks that go back, and for what a user wants published under a temporary name.
       (unreadable, clockJumps, words, kills) = (0, 0, 0, 0)
       failingSides = [.receiver]
     case .waits: waits = Self.waiting.waits
     case .secondPlace:
       furtherServers = Self.several.furtherServers
-      // TLS sees to it that requests to other servers come once and whole; they have one address.
+      // TLS ensures that requests to other servers arrive once and whole; they have one address.
       (duplicates, damage, nonsense, tooEarly) = (0, 0, 0, 0)
       (addresses, addressTroubles) = (1, 0)
-      // Words are for one client here, and what a disk of the spool loses is told to one alone. The other place is well all the time, and
-      // what looks older than it is would be held back from it.
+      // Commands go to one client here, and losses of the spool's disk are reported to one alone. The other destination
+      // is healthy all the time, and would hold back files that look older than they are.
       (words, powerCuts, failingDisks, fullDisks, brokenEffects, unreadable) = (0, 0, 0, 0, 0, 0)
       (crashesInEffects, clockJumps) = (0, 0)
     }

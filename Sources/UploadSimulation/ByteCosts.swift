@@ -12,16 +12,16 @@ struct CarriedBytes {
 
   var file: FileID
   var range: Range<Int>
-  /// How long all of the file is.
+  /// The size of the file.
   var fileBytes: Int
-  /// Nil where it is a chunk.
+  /// Nil for a chunk.
   var publication: Publication?
 }
 
-/// Watches how many bytes of each file go out although none is acknowledged that had not been, however they are cut into pieces (spec
-/// E8).
+/// Counts the bytes of each file that are sent although none is newly acknowledged, however they are cut into pieces
+/// (spec E8).
 struct ByteCosts {
-  /// What has gone out of one content since a byte of it was acknowledged for the first time.
+  /// What was sent of one content since a byte of it was first acknowledged.
   private struct Account {
     var since: Int64
     var sentBytes = 0
@@ -34,22 +34,23 @@ struct ByteCosts {
     var path: RelativePath
   }
 
-  // While nothing is acknowledged each pause of a file is longer by half than the one before it, from 0.5 s up to half of the longest: with one
-  // try at once that is 8 of the whole file in 16 s. The others are for runs whose chunks go out again alone, and for another address.
+  // While nothing is acknowledged each pause of a file is longer by half than the one before it, from 0.5 s up to half
+  // of the longest. With one immediate attempt that is 8 of the whole file in 16 s. The others are for runs whose
+  // chunks are sent again alone, and for another address.
   private static let triesMax = 10
   private static let pauseMin = UploadConstants.retryMaxDelay.nanoseconds / 2
-  // The tenth answer that says it of this file alone ends it; one more may be of a request that had been given up.
+  // The tenth refusal of this file alone ends it; one more may be of a request that had been given up.
   private static let refusalsMax = UploadConstants.fileTriesMax + 1
 
   private unowned let world: World
   private var accounts: LookupTable<FileID, Account> = [:]
-  /// The bytes of each file's present content that were acknowledged, whatever the server has said since.
+  /// The acknowledged bytes of each file's present content, whatever the server has answered since.
   private var acknowledged: LookupTable<FileID, [Bool]> = [:]
-  /// How often the present content was refused as a whole for what it is.
+  /// How often the present content was refused as a whole because of its content.
   private var refusals: LookupTable<FileID, Int> = [:]
   /// The content that was published last under each name of a file.
   private var published: LookupTable<Place, [UInt8]> = [:]
-  /// For each member of a request what it carries, if anything.
+  /// For each member of a request the bytes that it carries, if any.
   private var underWay: LookupTable<HTTPRequestID, [CarriedBytes?]> = [:]
 
   init(_ world: World) { self.world = world }
@@ -110,7 +111,7 @@ struct ByteCosts {
     }
   }
 
-  /// The same content under the same name once more is nothing that was to be done.
+  /// Publishing the same content under the same name once more counts as no progress.
   mutating func published(_ file: FileID, at path: RelativePath, as digest: [UInt8]) {
     let place = Place(file: file, path: path)
     guard published[place] != digest else { return }
@@ -133,10 +134,10 @@ struct ByteCosts {
   private mutating func refused(_ member: CarriedBytes, by kind: StepFailure.Kind, isAlone: Bool) {
     switch kind {
     case .transport(.connectFailed), .transport(.unknownHost):
-      // No server was there to take bytes.
+      // No server was available to take the bytes.
       accounts[member.file]?.sentBytes -= member.range.count
     case .sessionGone, .nameTaken, .conflict, .unexpectedAnswer:
-      // What is said of several files at once is said of none of them.
+      // A refusal of several files at once says nothing of any of them.
       if isAlone, member.publication != nil { refusals[member.file, default: 0] += 1 }
     default: break
     }

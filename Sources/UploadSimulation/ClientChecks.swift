@@ -3,14 +3,15 @@ import Lookup
 import OrderedCollections
 import UploadEngine
 
-/// Watches what the client asks for: how much at once, what twice, how fast while it fails, where, and for how long.
+/// Checks the client's requests: how many at once, which twice, how fast while it fails, to which addresses, and for
+/// how long.
 final class ClientChecks {
   private struct ChunkKey: Hashable {
     var session: String
     var index: Int
   }
 
-  /// More failures than these within a virtual second are no back-off.
+  /// With more failures than these within a virtual second there is no back-off.
   private static let failuresPerSecondMax = 150
 
   private unowned let world: World
@@ -19,13 +20,13 @@ final class ClientChecks {
   private var addresses = AddressChecks()
   private var costs: CostChecks
   private var bytes: ByteCosts
-  /// What memory allows now.
+  /// The budget that memory allows now.
   var budget = MemoryBudget.full
-  /// What the server has said that it decodes …
+  /// The encodings that the server has announced …
   private var takes: LookupSet<OfferedEncoding> = []
-  /// … and whether files that are compressed together as well.
+  /// … and whether it takes files that are compressed together.
   private var takesFrames = false
-  /// What the client was told is stored.
+  /// Chunks that the client knows to be stored.
   private var acknowledged: LookupTable<ChunkKey, ChunkDigest> = [:]
   private var failureTimes: [Int64] = []
   private var resting = RestingConnections()
@@ -37,7 +38,7 @@ final class ClientChecks {
     bytes = ByteCosts(world)
   }
 
-  /// The process has ended; what it knew is not known any more.
+  /// The process has ended, with all its state.
   func forget() {
     inFlight = [:]
     acknowledged = [:]
@@ -52,7 +53,7 @@ final class ClientChecks {
     takesFrames = false
   }
 
-  /// One more buffer is taken, and so many of its kind are in use now, also those into which is being read.
+  /// One more buffer is taken; so many of its kind are in use now, including those that are being read into.
   ///
   /// Large ones that were in use when the budget fell stay until their requests are over: only no other may be added.
   func bufferIsTaken(isSmall: Bool, inUse count: Int, bytes: Int) {
@@ -66,7 +67,7 @@ final class ClientChecks {
     }
   }
 
-  /// After a sleep nothing of before says how an address is now.
+  /// After a sleep the earlier health of an address is unknown.
   func awoke() {
     addresses.forget()
     resting.renew()
@@ -93,7 +94,7 @@ final class ClientChecks {
     }
   }
 
-  /// What was chosen is not there to be sent.
+  /// A chosen chunk or file is not there to be sent.
   func couldNotBeSent(_ order: SendOrder) { deadlines.couldNotBeSent(order) }
 
   private func checkCount(_ order: SendOrder) {
@@ -118,7 +119,7 @@ final class ClientChecks {
         world.fail(.singlePublication, "two commits of session \(mine.session.id) are under way")
       default: break
       }
-      // One that lies may give two files the same session.
+      // A server that lies may give two files the same session.
       if let mine = order.chunks, let others = other.chunks, mine.session == others.session,
         let both = mine.chunks.first(where: { chunk in others.chunks.contains { $0.index == chunk.index } })
       {
@@ -188,7 +189,7 @@ final class ClientChecks {
     }
   }
 
-  /// A body travels compressed; only where the receiver has said that it takes that.
+  /// A body is compressed: only allowed where the receiver has announced that encoding.
   func compressed(_ request: HTTPRequestID, _ encodings: LookupSet<OfferedEncoding>) {
     guard !encodings.subtracting(takes).isEmpty else { return }
     world.fail(.encoding, "request \(request.value) is compressed, and the server did not offer that")
@@ -204,10 +205,10 @@ final class ClientChecks {
     costs.setBack(file, failure, count: count)
   }
 
-  /// A file has another content, or a user wants it: setbacks count from the beginning.
+  /// A file has another content, or a user wants it: its setbacks are counted anew.
   func beginsAnew(_ file: FileID?) { if let file { costs.beginsAnew(file) } else { costs.beginAnew() } }
 
-  /// A file has other bytes or names, or a user has asked for it: whatever goes out of it may be needed.
+  /// A file has other bytes or names, or a user has asked for it: all of it may be sent again.
   func mayGoOutAnew(_ file: FileID) { bytes.beginsAnew(file) }
 
   func know(_ record: ResumeRecord) {

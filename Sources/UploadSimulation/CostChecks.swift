@@ -4,13 +4,13 @@ import Lookup
 import OrderedCollections
 import UploadEngine
 
-/// Watches what is sent again: the same bytes of a file go out no oftener than pauses that grow allow, whatever is answered
-/// (spec E8). What each try may add to the bytes of a file is bounded by this at every moment, and so are beginnings and ends of
-/// uploads, each of which may leave something at the server.
+/// Checks what is sent again: the same bytes of a file are sent no more often than growing pauses allow, whatever is
+/// answered (spec E8). That bounds what each attempt may add to a file's bytes at every moment. It also bounds openings
+/// and aborts of uploads, each of which may leave something at the server.
 struct CostChecks {
   fileprivate enum Piece: Hashable {
     case chunk(of: FileID, index: Int, digest: ChunkDigest)
-    /// Of each content by itself: one that a writer makes again, as an empty one, is no try of the one before.
+    /// Each content by itself: one that a writer creates again, as an empty one, is no attempt of the earlier one.
     case whole(of: FileID, epoch: UInt64, digest: ChunkDigest)
     case opening(of: FileID, revision: UInt64)
     case commit(of: FileID, root: [UInt8])
@@ -28,7 +28,7 @@ struct CostChecks {
     var path: RelativePath
   }
 
-  /// A few tries break together, or follow at once.
+  /// A few attempts break together, or follow at once.
   private static let triesAtOnceMax = 10
   /// From then on pauses are longer than this on average, and after a minute, when they have grown, than that.
   private static let pauseMin: Int64 = 2_000_000_000
@@ -38,16 +38,16 @@ struct CostChecks {
   private unowned let world: World
   private var files: LookupTable<[UInt8], FileID> = [:]
   private var tries: LookupTable<Piece, (count: Int, since: Int64)> = [:]
-  /// What went out in each session, by its nonce.
+  /// The pieces sent in each session, by its nonce.
   private var carried: LookupTable<[UInt8], OrderedSet<Piece>> = [:]
-  /// The content that was published last under each name of a file, by its root.
+  /// The latest published content under each name of a file, by its root.
   private var published: LookupTable<Place, [UInt8]> = [:]
-  /// Setbacks of each file's present content, and those by which something was lost that a server had acknowledged.
+  /// Setbacks of each file's present content, and those that lost something that a server had acknowledged.
   private var setbacks: LookupTable<FileID, (count: Int, losses: Int)> = [:]
   /// Chunks of files that have lost repeatedly, sent since then.
   private var afterLosses: [(request: HTTPRequestID, file: FileID)] = []
 
-  /// What a report of a setback says where something acknowledged is gone.
+  /// The codes of setbacks where something acknowledged is gone.
   private static let lossCodes = ["session-gone", "row-lost", "incomplete"]
 
   init(_ world: World) { self.world = world }
@@ -64,18 +64,19 @@ struct CostChecks {
   }
 
   mutating func setBack(_ file: FileID, _ failure: FileStatus.Failure, count: Int) {
-    // It counts from the beginning again where the content is another, or a user has asked for it.
+    // The count starts anew where the content is another, or a user has asked for it.
     let known = setbacks[file].flatMap { $0.count < count ? $0 : nil }
     setbacks[file] = (count, (known?.losses ?? 0) + (Self.lossCodes.contains(failure.code) ? 1 : 0))
   }
 
-  /// What was counted of a file counts no more.
+  /// The counts of a file start anew.
   mutating func beginsAnew(_ file: FileID) { setbacks[file] = nil }
 
   mutating func beginAnew() { setbacks = [:] }
 
-  /// A session is published, also while answers to its last chunks are still on their way. What brought another content under a name
-  /// is no try of what is published next: chunks that a change leaves as they were go out with each content, and under each name.
+  /// A session is published, perhaps while answers to its last chunks are still in flight. What published another
+  /// content under a name is no attempt of what is published next: chunks that a change leaves unchanged are sent with
+  /// each content, and under each name.
   mutating func published(_ commit: SessionCommit) {
     guard let file = files[commit.session.nonce] else { return }
     beginsAnew(file)
@@ -86,7 +87,7 @@ struct CostChecks {
     for piece in pieces { takeBack(piece) }
   }
 
-  /// Of what was lost twice, over all files, one chunk is under way.
+  /// Of what was lost twice, over all files, one chunk is in flight.
   mutating func sent(_ request: HTTPRequestID, _ order: SendOrder) {
     guard let (session, chunks) = order.chunks, let file = files[session.nonce],
       setbacks[file]?.losses ?? 0 > 1
@@ -123,7 +124,7 @@ struct CostChecks {
     return triesAtOnceMax + Int(growing / pauseMin + (nanoseconds - growing) / grownPauseMin)
   }
 
-  /// No server was there to take bytes.
+  /// No server was available to take the bytes.
   mutating func foundNoServer(_ order: SendOrder) {
     for piece in pieces(of: order) { takeBack(piece) }
   }

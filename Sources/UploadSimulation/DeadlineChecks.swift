@@ -3,8 +3,8 @@ import Lookup
 import OrderedCollections
 import UploadEngine
 
-/// Watches the watchdogs: what does not move is ended in time, what moves is left alone, and a file that is stuck connects
-/// anew. The simulated network is asked how far bodies have really come.
+/// Checks the watchdogs. What does not move is ended in time, what moves is left alone, and a file that is stuck
+/// connects anew. The simulated network reports how far bodies have really come.
 struct DeadlineChecks {
   private struct Body {
     var file: FileID
@@ -18,12 +18,12 @@ struct DeadlineChecks {
     var index: Int?
   }
 
-  /// Looks are a second apart, and so are these checks.
+  /// Progress checks are a second apart, and so are these.
   private static let actingTime: Int64 = 2_000_000
   private static let slack: Int64 = 2_500_000_000
-  /// A request is slow at its file's end once it has had so long.
+  /// The age from which a request can be slow at its file's end.
   private static let stragglerPatience: Int64 = 2_000_000_000
-  /// What cannot be sent is not there because its file has changed just then, which does not happen so often in a row.
+  /// A chosen chunk is missing because its file has just changed, which does not happen so often in a row.
   private static let unsentMax = 10
 
   private unowned let world: World
@@ -33,11 +33,11 @@ struct DeadlineChecks {
   private var failures: LookupTable<Place, Int> = [:]
   /// How often in a row each was chosen and could not be sent.
   private var unsent: LookupTable<Place, Int> = [:]
-  /// When something of a file was acknowledged, or its first body went out.
+  /// When some of a file was acknowledged, or its first body was sent.
   private var progress: LookupTable<FileID, Int64> = [:]
-  /// When anything was acknowledged while more was under way, or the first body went out after nothing was; nil without one.
+  /// When anything was acknowledged while more was in flight, or the first body was sent after nothing was; nil without one.
   private var acknowledgedAt: Int64?
-  /// When a file came further than since its latest acknowledgement, or did something about not coming further.
+  /// When a file last got further than since its latest acknowledgement, or reacted to not getting further.
   private var stillSince: LookupTable<FileID, (at: Int64, sent: Int)> = [:]
   private var lastEnd: LookupTable<FileID, Int64> = [:]
   private var mustReconnect: LookupSet<FileID> = []
@@ -61,7 +61,7 @@ struct DeadlineChecks {
     straggling = []
   }
 
-  /// Nobody expects progress while the destination is not to be had.
+  /// No progress is expected while the destination is unavailable.
   mutating func destinationIsUnavailable() {
     stillSince = [:]
     acknowledgedAt = nil
@@ -127,15 +127,16 @@ struct DeadlineChecks {
   /// One request of the file is ended because others have nothing left to send.
   mutating func straggles(_ file: FileID) { straggling.insert(file) }
 
-  /// A body that moved lately is only cancelled with its file, or when the file has stood still, or everything; or at its file's end, when it
-  /// has had two seconds.
+  /// A body that moved lately is only cancelled with its file, or when the file, or everything, has stalled. At its
+  /// file's end it may be, when it has had two seconds.
   mutating func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
     guard let body = bodies[request], isWanted(body.file), let moved = network.progress(request)?.movedAt else {
       return
     }
     let now = world.time.nanoseconds
     if straggling.remove(body.file) != nil, now - body.sentAt >= Self.stragglerPatience { return }
-    // The client does not know what went out since its latest look, and a look is acted upon a millisecond later.
+    // The client does not know what was sent since its latest progress check, and acts upon a check a millisecond
+    // later.
     let isKnown = now - moved > Self.actingTime
     let hasMoved = isKnown && now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
     let sessionTime = UploadConstants.watchdogSession.nanoseconds - Self.slack
@@ -145,12 +146,12 @@ struct DeadlineChecks {
     }
   }
 
-  /// No request outlives its deadline: 30 seconds without a byte, and a minute once it has failed; longer only where the link
-  /// is known to be so slow. And a file that comes no further has asked the server, or connected anew, long before the five
-  /// minutes are over after which everything does.
+  /// No request outlives its deadline: 30 seconds without a byte, and a minute once it has failed; longer only where
+  /// the link is known to be so slow. A file without progress has asked the server, or connected anew, long before the
+  /// five minutes after which everything does.
   mutating func check() {
     let now = world.time.nanoseconds
-    // Where requests hang on a slow line, what is measured is less than that carries.
+    // Where requests hang on a slow line, the measured rate is below the line's.
     let streamBuffers = world.scenario.slowTimes > 0 ? 96 : 24
     let slowest = streamBuffers * world.scenario.limits.bufferBytes / network.slowestBytesPerSecond
     for (request, body) in bodies {
@@ -163,7 +164,7 @@ struct DeadlineChecks {
       }
       if sent > stillSince[body.file]?.sent ?? .max { stillSince[body.file] = (now, sent) }
       let still = now - (stillSince[body.file]?.at ?? now)
-      // A watchdog that barks while its file rests is not heard before the next one.
+      // A watchdog alarm during a file's rest takes effect with the next one.
       let stillMax = (max(UploadConstants.watchdogSession, .seconds(slowest)) + UploadConstants.retryMaxDelay) * 2
       if still > stillMax.nanoseconds + Self.slack {
         world.fail(.standstill, "\(body.file) has come no further for \(still / 1_000_000_000) s")
@@ -185,7 +186,8 @@ struct DeadlineChecks {
 }
 
 extension SendOrder {
-  /// Its progress is that of its files. An empty file has no body, and can hang like any other: its first try begins their time.
+  /// Its progress is that of its files. An empty file has no body, and can hang like any other: its first attempt
+  /// starts their time.
   fileprivate var isWatched: Bool {
     switch self {
     case .wholeFile, .bundle: true
@@ -195,7 +197,7 @@ extension SendOrder {
 }
 
 extension StepOutcome {
-  /// What became of one file of a request.
+  /// The outcome of one file of a request.
   fileprivate func ofMember(_ index: Int) -> StepOutcome {
     guard case .each(let outcomes) = self else { return self }
     return outcomes.indices.contains(index) ? outcomes[index] : self

@@ -1,4 +1,4 @@
-/// What has to hold in every run. Each has a word, which replays, proofs and people name it by.
+/// What has to hold in every run. Each has a word for replays, proofs and reports.
 public enum Invariant: String, CaseIterable, Sendable {
   /// What is published is what a file held, under a name that it had, while it had no writer.
   case publication
@@ -18,11 +18,11 @@ public enum Invariant: String, CaseIterable, Sendable {
   case acknowledgement
   /// What was acknowledged is not sent again.
   case resending
-  /// What a power cut, or a copy without labels, has left of a capture is published by nobody who was not told to.
+  /// What a power cut, or a copy without labels, has left of a capture is published only by command.
   case remains
   /// An older content that was put back by hand does not replace a later one that was delivered.
   case older
-  /// What is at the server alone is never given up there, nor taken for lost.
+  /// A part whose only copy is at the server is never given up there, nor taken for lost.
   case onlyCopy = "only-copy"
   /// The same bytes do not go out again and again without pauses that grow.
   case cost
@@ -30,7 +30,7 @@ public enum Invariant: String, CaseIterable, Sendable {
   case singlePublication = "single-publication"
   /// No chunk is sent by two requests at once.
   case singleChunk = "single-chunk"
-  /// Requests under way are bounded, as memory allows.
+  /// Requests in flight are bounded, as memory allows.
   case parallelism
   /// Buffers are bounded, as memory allows.
   case buffers
@@ -50,28 +50,28 @@ public enum Invariant: String, CaseIterable, Sendable {
   case patience
   /// A stuck file connects anew.
   case reconnection
-  /// A file that comes no further does something about it, and what is chosen is sent.
+  /// A file without progress reacts to that, and what is chosen is sent.
   case standstill
   /// A local copy goes only when the receiver shows those bytes.
   case eviction
   /// No more is published than the quota allows.
   case quota
-  /// What the machines of the schedule know fits together, and no file becomes what it cannot become.
+  /// The parts of the schedule agree with each other, and no file enters an impossible phase.
   case consistency
-  /// Once the trouble ends, everything comes to an end.
+  /// Once the faults end, everything ends.
   case progress
-  /// Then every file shows its last content or says why not.
+  /// Then every file shows its last content or reports why not.
   case delivery
   /// A capture is published under one name as long as it lives, and no other one under that.
   case names
-  /// What the client has published gives way to what it publishes later, however often it has died in between. What another machine has
-  /// does not.
+  /// What the client has published is replaced by what it publishes later, however often it has died in between. What
+  /// another machine has published is not.
   case owners
-  /// A call that waits for a delivery ends when its file's fate is known, with what that is, and not before.
+  /// A call that waits for a delivery ends when its file's result is known, with that result, and not before.
   case waits
-  /// Files go where rules send them, and no destination that fails holds up another one.
+  /// Files go where rules send them, and a failing destination delays no other.
   case destinations
-  /// What somebody decided of a file stays decided.
+  /// A user's decision about a file is kept.
   case words
   /// On a good link a file is acknowledged soon after its close.
   case tail
@@ -79,13 +79,13 @@ public enum Invariant: String, CaseIterable, Sendable {
   case expiry
   /// A capture takes its line no longer than its bytes do, and a little more.
   case lineTime = "line-time"
-  /// Of what a line carries next to nothing goes twice.
+  /// Of what a line carries next to nothing is sent twice.
   case resentBytes = "resent-bytes"
   /// A cut at any moment loses at most two seconds of the line, or a chunk of each stream.
   case lostBytes = "lost-bytes"
-  /// What is shown to be left of the time is true.
+  /// The shown remaining time is true.
   case estimate
-  /// What is shown changes while bytes move.
+  /// The shown progress changes while bytes move.
   case shownProgress = "shown-progress"
   /// Of many clients none waits much longer than the others for its turn at the receiver.
   case starvation

@@ -1,7 +1,7 @@
 import UploadEngine
 
-/// What a destination says again and again although it is not so, until the faults end. The engine decides from what the
-/// destination's code makes of the answers, so the lie stands there, whatever protocol it would come by.
+/// What a destination falsely reports again and again until the faults end. The engine decides from the outcomes of the
+/// destination's code, so the lie is told there, whatever the protocol.
 enum Lie: CaseIterable {
   /// What was taken whole is gone when it is to be published.
   case forgetsAtTheEnd
@@ -9,14 +9,14 @@ enum Lie: CaseIterable {
   case forgetsInTheMiddle
   /// Each commit lacks all that was acknowledged.
   case lacksEverything
-  /// Questions are answered, and bodies told to wait.
+  /// Queries are answered, and bodies are deferred.
   case takesNoBodies
-  /// Likewise, and what answers bodies fails.
+  /// The same, and a server error answers bodies.
   case failsAtBodies
   /// What is sent whole is answered by nonsense.
   case answersNonsense
 
-  /// What the client hears in place of the truth; nil where that is told.
+  /// The outcome that replaces the true one; nil where the true one is reported.
   func outcome(of order: SendOrder, isInTheMiddle: () -> Bool) -> StepOutcome? {
     switch (self, order) {
     case (.forgetsAtTheEnd, .commit), (.forgetsAtTheEnd, .querySession): return gone

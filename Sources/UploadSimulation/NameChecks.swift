@@ -4,15 +4,15 @@ import Lookup
 import OrderedCollections
 import UploadEngine
 
-/// Watches what captures are called: each by one name as long as it lives under its path, and no two by one, but for those
-/// that came under one path one after the other.
+/// Checks the names of captures: each has one name as long as it lives under its path, and no two have one, but for
+/// those that came under one path one after the other.
 final class NameChecks {
   private struct Use: Hashable {
     var file: FileID
     var path: RelativePath
   }
 
-  /// What a capture was called.
+  /// The name of a capture.
   private struct Given: Hashable {
     var use: Use
     var name: RelativePath
@@ -21,7 +21,7 @@ final class NameChecks {
   private unowned let world: World
   private unowned let capture: SimulatedCapture
   private var names: LookupTable<Use, RelativePath> = [:]
-  /// Who was last called so.
+  /// The latest user of each name.
   private var latest: LookupTable<RelativePath, Use> = [:]
   private var paths: LookupTable<String, [String]> = [:]
 
@@ -38,8 +38,8 @@ final class NameChecks {
     if capture.file(file)?.names.isEmpty ?? true { names = names.filter { use, _ in use.file != file } }
   }
 
-  /// Nothing was recorded until now but what the catalog says of what was published, or may have been: whatever was only to be sent had
-  /// no name.
+  /// The record begins with the catalog's entries of what was published, or may have been: whatever was only to be sent
+  /// had no name.
   func recordBegins(after entries: [CatalogEntry], given: [(file: FileID, origin: PublicationOrigin)]) {
     var known = given.compactMap { file, origin in
       origin.name.map { Given(use: Use(file: file, path: origin.path), name: $0) }
@@ -47,7 +47,7 @@ final class NameChecks {
     known += entries.flatMap { entry in
       entry.publishedPaths.map { Given(use: Use(file: entry.id, path: $0), name: $0) }
     }
-    // Of a file without a row the record cannot say what it is called.
+    // The record cannot name a file without a row.
     let present = LookupSet(entries.map(\.id))
     names = names.filter { use, name in present.contains(use.file) && known.contains(Given(use: use, name: name)) }
     latest = latest.filter { name, use in known.contains { $0.name == name && $0.use.path == use.path } }

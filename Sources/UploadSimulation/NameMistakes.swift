@@ -1,7 +1,7 @@
 import FileModel
 import Lookup
 
-/// What planted mistakes make of captures' names. The real record of names makes none of them.
+/// Planted mistakes in captures' names. The real record of names makes none of them.
 struct NameMistakes {
   private struct Use: Hashable {
     var file: FileID
@@ -13,9 +13,9 @@ struct NameMistakes {
     var name: RelativePath
   }
 
-  /// By whose identity the record is asked for a capture.
+  /// The identity by which the record is asked for a capture.
   private var identities: LookupTable<FileID, FileID> = [:]
-  /// Who was called how last, by the path.
+  /// The latest capture at each path, and its name.
   private var latest: LookupTable<RelativePath, Called> = [:]
   /// Names that came to captures with their paths.
   private var inherited: LookupTable<Use, RelativePath> = [:]
@@ -24,14 +24,14 @@ struct NameMistakes {
 
   func name(of file: FileID, at path: RelativePath) -> RelativePath? { inherited[Use(file: file, path: path)] }
 
-  /// Each has the identity of the next one, as by the inode numbers of a spool that was moved.
+  /// Each capture has the identity of the next one, as by the inode numbers of a spool that was moved.
   mutating func exchange(_ files: [FileID]) {
     identities = [:]
     guard let first = files.first else { return }
     for (file, next) in zip(files, files.dropFirst() + [first]) { identities[file] = next }
   }
 
-  /// A capture comes under the path of another one that is there still, under another path, and is called as that one.
+  /// A capture gets the path of another one that still exists under another path, and takes its name.
   mutating func inherit(_ file: FileID, at path: RelativePath, isElsewhere: (FileID) -> Bool) {
     guard let former = latest[path], former.file != file, isElsewhere(former.file) else { return }
     inherited[Use(file: file, path: path)] = former.name
@@ -41,6 +41,6 @@ struct NameMistakes {
     latest[path] = Called(file: file, name: name)
   }
 
-  /// A new record knows of nothing that was passed on.
+  /// A new record knows no inherited names.
   mutating func recordBegins() { (latest, inherited) = ([:], [:]) }
 }

@@ -5,27 +5,27 @@ import Lookup
 import OrderedCollections
 import UploadEngine
 
-/// Knows what may be published: for each name every content that a file had under it while nobody was writing. And what was
-/// published, and which receipt was given for it.
+/// Knows what may be published: for each name every content that a file had under it while no program was writing. And
+/// what was published, and with which receipt.
 final class Oracle {
   var report: (_ invariant: Invariant, _ detail: TraceLine) -> Void = { _, _ in }
   private var legitimate: LookupTable<String, LookupSet<[UInt8]>> = [:]
-  /// Temporary names under which somebody wanted what was there.
+  /// Temporary names under which a user wanted the content.
   private var wanted: LookupSet<String> = []
   private var receipts: LookupTable<String, [UInt8]> = [:]
   /// What power cuts and copies have left of captures.
   private var remains: LookupSet<[UInt8]> = []
-  /// What was put back by hand in the place of what was delivered since, and no user wants as it is.
+  /// Contents that were restored by hand over a later delivery, and that no user wants as they are.
   private var older: LookupTable<String, LookupSet<[UInt8]>> = [:]
   /// Names under which parts of two captures are wanted.
   private var mixed: LookupSet<String> = []
-  /// What lies only at the receiver now, by the path that it had.
+  /// What exists only at the receiver now, by its former path.
   private(set) var evicted: OrderedDictionary<String, Evicted> = [:]
-  /// What captures are called there; nil where that is their path.
+  /// The published names of captures; nil where these are their paths.
   var names: NameChecks?
   /// Whether a rule sends files of this name here.
   var isFor: (RelativePath) -> Bool = { _ in true }
-  /// What is shown under a name.
+  /// The content that is shown under a name.
   var look: (String) -> [UInt8]? = { _ in nil }
   private(set) var settledCount = 0
   private(set) var deliveries: LookupTable<RelativePath, Int64> = [:]
@@ -42,19 +42,19 @@ final class Oracle {
     names.contains { legitimate[PublishedName.encode($0.bytes)]?.contains(bytes) == true }
   }
 
-  /// Nobody is writing this file now.
+  /// No program is writing this file now.
   func settled(_ bytes: [UInt8], names: [RelativePath]) {
     settledCount += 1
     for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }
 
-  /// A power cut may have left something else of this content, or a copy does not prove it: it is published under these names if all
-  /// of it is found again.
+  /// A power cut may have left something else of this content, or a copy does not prove it: it is published under these
+  /// names if all of it is found again.
   func mayBeFoundAgain(_ bytes: [UInt8], names: [RelativePath]) {
     for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }
 
-  /// Somebody wants it published as it is, whatever it is called.
+  /// A user wants the content published as it is, under any name.
   func wanted(_ bytes: [UInt8], names: [RelativePath]) {
     settled(bytes, names: names)
     isLater(bytes, names: names)
@@ -68,7 +68,7 @@ final class Oracle {
     for name in names { older[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }
 
-  /// A writer has made them anew.
+  /// A writer has written these bytes anew.
   func isLater(_ bytes: [UInt8], names: [RelativePath]) {
     for name in names { older[PublishedName.encode(name.bytes)]?.remove(bytes) }
   }
@@ -116,7 +116,7 @@ final class Oracle {
     shown(bytes, name: name)
   }
 
-  /// The local copy is about to go.
+  /// The local copy is about to be removed.
   func evicted(_ bytes: [UInt8], names: [RelativePath], called published: (RelativePath) -> String) {
     for name in names where !TemporaryNameRule.standard.matches(name.lastComponent) && isFor(name) {
       let published = published(name)
@@ -125,10 +125,10 @@ final class Oracle {
     }
   }
 
-  /// A file has this name now: whatever had it before is not asked for any more.
+  /// A file has this name now: its earlier content is no longer expected.
   func taken(_ name: RelativePath) { evicted[PublishedName.encode(name.bytes)] = nil }
 
-  /// The client says that it is complete.
+  /// The client reports the name complete.
   func delivered(_ name: RelativePath, at time: Int64) { deliveries[name] = time }
 
   /// These bytes were published.

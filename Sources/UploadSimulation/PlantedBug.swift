@@ -1,14 +1,14 @@
 public import Destinations
 
-/// Mistakes that the simulation can make on purpose, to show that its invariants notice them. Each is planted in what the
-/// simulation puts around the real code, so no program that is shipped can make them this way; those of the schedule by
-/// changing what goes into it and what it says.
+/// Mistakes that the simulation can make on purpose, to show that its invariants notice them. Each is planted in the
+/// simulation's code around the real code, so no shipped program can make them this way. Mistakes of the schedule are
+/// made by changing its inputs and outputs.
 public enum PlantedBug: String, CaseIterable, Sendable {
   /// A change is not announced, and a read counts although the file changed meanwhile.
   case skipEpochCheck = "skip-epoch-check"
-  /// Bytes that are written once more are not made known to those who follow the file's chunks.
+  /// Bytes that are written once more are not reported to the subscribers of the file's chunks.
   case hideRewrites = "hide-rewrites"
-  /// The receiver says that a chunk is stored before it is.
+  /// The receiver acknowledges a chunk before it is stored.
   case acknowledgeBeforeWrite = "acknowledge-before-write"
   /// After a restart the digests of the resume record stand for the bytes in the spool.
   case believeRecordedDigests = "believe-recorded-digests"
@@ -22,17 +22,17 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case resendAcknowledged = "resend-acknowledged"
   /// The commitment chain is not the one of the chunks in their order.
   case wrongChain = "wrong-chain"
-  /// Nobody waits before trying again.
+  /// A failure is retried without a delay.
   case retryWithoutDelay = "retry-without-delay"
-  /// What was set back is tried again at once, as if that had been asked for.
+  /// What was set back is tried again at once, as if a user had asked for that.
   case retrySetbacks = "retry-setbacks"
   /// What was published is sent as a whole again every few seconds, as if the server had forgotten it and a user had asked for it.
   case resendPublished = "resend-published"
   /// Pauses grow to two seconds and no further, where the server is one of tus.
   case pausesStay = "pauses-stay"
-  /// A file's first chunk is not there when it is to be sent, and is chosen again at once, for ever.
+  /// A file's first chunk is missing when it is to be sent, and is chosen again at once, for ever.
   case chooseAgain = "choose-again"
-  /// What ends a file is asked for ever.
+  /// What ends a file is tried again for ever.
   case triesWithoutEnd = "tries-without-end"
   /// Now and then a buffer does not come back.
   case leakBuffer = "leak-buffer"
@@ -50,119 +50,119 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case dropContentWillChange = "drop-content-will-change"
   /// A file is published under the name that it had when its upload began.
   case publishUnderOldName = "publish-under-old-name"
-  /// A buffer is used again while its request is under way.
+  /// A buffer is used again while its request is in flight.
   case releaseBufferEarly = "release-buffer-early"
-  /// The end of a request is not told to the schedule.
+  /// The end of a request is not reported to the schedule.
   case loseCompletion = "lose-completion"
   /// The receiver stores compressed bytes as they came.
   case storeEncoded = "store-encoded"
-  /// Bodies are compressed for a receiver that has not said that it takes that.
+  /// Bodies are compressed for a receiver that has not announced that encoding.
   case compressUnasked = "compress-unasked"
-  /// Files are compressed together for a receiver that has not said that it takes that.
+  /// Files are compressed together for a receiver that has not announced that encoding.
   case frameUnasked = "frame-unasked"
   /// A session that begins with what is published records chunks that it has not copied.
   case recordUncopied = "record-uncopied"
-  /// Every request goes to the first address, however that is.
+  /// Every request goes to the first address, whatever its health.
   case stayAtFirstAddress = "stay-at-first-address"
-  /// Nobody hears that memory is short.
+  /// Low memory is not reported.
   case ignoreMemory = "ignore-memory"
-  /// What a watchdog wants cancelled goes on.
+  /// A request that a watchdog cancels continues.
   case dropCancels = "drop-cancels"
   /// The schedule is woken by the wall clock, which may be set back meanwhile.
   case wakeByWallClock = "wake-by-wall-clock"
-  /// Watchdogs are not told what moves.
+  /// Progress is not reported to watchdogs.
   case hideProgress = "hide-progress"
-  /// Watchdogs are told that everything moves.
+  /// Watchdogs get a report that everything moves.
   case pretendProgress = "pretend-progress"
-  /// Watchdogs are told that each request comes further than those before it.
+  /// Watchdogs get a report that each request comes further than those before it.
   case pretendAdvance = "pretend-advance"
   /// A file's last request waits for a while.
   case dawdle = "dawdle"
   /// The receiver keeps the files of sessions that have ended.
   case keepExpired = "keep-expired"
-  /// After a start the receiver does not know what lies there already.
+  /// After a start the receiver does not count what is already there.
   case forgetUsage = "forget-usage"
-  /// Local copies go although nothing has been delivered.
+  /// Local copies are removed although nothing has been delivered.
   case evictUndelivered = "evict-undelivered"
-  /// Local copies go of what was delivered under a name that it has no more.
+  /// Local copies are removed of what was delivered under a name that it no longer has.
   case evictUnshown = "evict-unshown"
   /// A file whose resume record cannot be read is not found.
   case damagedRecordHidesFile = "damaged-record-hides-file"
   /// What was edited by hand between two starts counts as delivered.
   case overlookHandEdits = "overlook-hand-edits"
-  /// What was put back by hand counts as a new content, whatever was delivered.
+  /// What was restored by hand counts as a new content, whatever was delivered.
   case deliverOlder = "deliver-older"
 
-  /// Nobody knows after a restart that a file was being written when the mount died.
+  /// After a restart it is not known that a file was being written when the mount died.
   case forgetDeadWriters = "forget-dead-writers"
 
-  /// What somebody decided of a file is forgotten at a restart.
+  /// A user's decision about a file is forgotten at a restart.
   case forgetWords = "forget-words"
 
-  /// Requests come to the receiver later after the end of their connections than the schedule waits for them.
+  /// Requests reach the receiver later after the end of their connections than the schedule waits for them.
   case strayLonger = "stray-longer"
 
-  /// What captures are called is forgotten at a restart.
+  /// The names of captures are forgotten at a restart.
   case forgetNames = "forget-names"
 
-  /// What is about to be published is on no record: it is another one's after a crash.
+  /// What is about to be published is not recorded: after a crash it counts as another machine's.
   case forgetIntents = "forget-intents"
 
-  /// What was published before the first template counts as never called so.
+  /// What was published before the first template counts as never published under that name.
   case overlookPlainNames = "overlook-plain-names"
 
-  /// A new record of names knows of captures that are gone nothing but their rows, as long as the catalog has these.
+  /// A new record of names knows nothing of removed captures but their rows, as long as the catalog has these.
   case overlookPublications = "overlook-publications"
 
   /// After a restart captures have each other's identity where names and numbers are given, as by the inode numbers of a spool that was moved.
   case mistakeIdentities = "mistake-identities"
 
-  /// A name passes on with its path although the capture that has it is there still, under another path.
+  /// A name is passed on with its path although the capture that has it still exists, under another path.
   case inheritLivingNames = "inherit-living-names"
 
-  /// Names are taken from whatever capture has them, also from another machine's.
+  /// Names are taken from any capture that has them, also from another machine's.
   case replaceOthers = "replace-others"
 
   /// Calls that wait for a delivery take the server's word for it.
   case answerEarly = "answer-early"
-  /// Calls that wait for a delivery are not told of it.
+  /// Calls that wait for a delivery are not answered.
   case answerLate = "answer-late"
 
-  /// A local copy goes once the first of several destinations has it.
+  /// A local copy is removed once the first of several destinations has it.
   case evictForOne = "evict-for-one"
   /// Nothing goes to one destination while another one is away.
   case holdUpOthers = "hold-up-others"
 
   /// What the receiver has in memory only is given up in the spool.
   case releaseUnsecured = "release-unsecured"
-  /// What neither a resume record nor the file's label knows is given up in the spool.
+  /// Parts are given up in the spool that neither a resume record nor the file's label records.
   case releaseUnrecorded = "release-unrecorded"
   /// What was given up is read as zeros.
   case readHoles = "read-holes"
 
   /// The schedule has two requests send one chunk at the same time.
   case doubleChunk = "double-chunk"
-  /// The schedule asks a question in more requests than it may have under way.
+  /// The schedule asks a question in more requests than it may have in flight.
   case overbook = "overbook"
-  /// The schedule does not say that a delivered file's entry is to be written.
+  /// The schedule does not order the entry of a delivered file to be written.
   case loseRecord = "lose-record"
-  /// The schedule has a stuck file go on over the connections that it has.
+  /// The schedule keeps the connections of a stuck file.
   case keepConnections = "keep-connections"
-  /// Connections that rested while the machine slept are used again.
+  /// Connections that were idle while the machine slept are used again.
   case keepResting = "keep-resting"
   /// A session has a name that no resume record can hold.
   case endlessSessionName = "endless-session-name"
-  /// What the spool's disk has refused is known to nobody: an error of its sync is the end of it.
+  /// A refusal of the spool's disk is reported nowhere: an error of its sync is dropped.
   case swallowWriteBackErrors = "swallow-write-back-errors"
-  /// Where the spool cannot say what a file is like, what was known last is announced.
+  /// Where the spool cannot describe a file, its latest known state is reported.
   case announceLastKnown = "announce-last-known"
   /// The scan of the spool has ended although not everything could be read.
   case endFailedScan = "end-failed-scan"
-  /// Nobody hears that the scan of the spool cannot go on.
+  /// It is not reported that the scan of the spool cannot continue.
   case hideScanFailure = "hide-scan-failure"
   /// The receiver deletes the sessions that it cannot read at its start.
   case deleteUnreadSessions = "delete-unread-sessions"
-  /// Two syncs of a session share what the disk says of it: what one is told the other never hears of.
+  /// Two syncs of a session share the disk's report: what one is told the other never learns.
   case shareSyncReports = "share-sync-reports"
   /// After a restart the receiver takes what memory shows of a session for what its disk has.
   case verifyInMemory = "verify-in-memory"
@@ -170,37 +170,38 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case believePagesReadAgain = "believe-pages-read-again"
   /// A mark that cannot be read counts as none.
   case forgetUnreadMarks = "forget-unread-marks"
-  /// An upload of which the record cannot be read at a start is ended in place of being gone on with.
+  /// An upload of which the record cannot be read at a start is ended instead of continued.
   case forgetUnreadRecords = "forget-unread-records"
 
-  /// That a file was closed counts as that it is whole, also where the power has gone since.
+  /// A file that was closed counts as whole, also after a power cut.
   case believeClosedMarks = "believe-closed-marks"
-  /// That a killed writer's file is in the bytes that it was found with, also where the power has gone since.
+  /// A file of a killed writer counts as having the bytes that it was found with, also after a power cut.
   case believeEndedMarks = "believe-ended-marks"
-  /// What was being written when the power went is made good by going on at its end.
+  /// What was being written when the power failed is completed by continuing at its end.
   case goOnAfterCuts = "go-on-after-cuts"
-  /// What says that a file is being changed may come to the disk after the changes.
+  /// The mark that a file is being changed may reach the disk after the changes.
   case markBesideChanges = "mark-beside-changes"
-  /// An upload that was published proves whatever content a power cut has brought back.
+  /// An upload that was published proves any content that a power cut has restored.
   case believeFormerSessions = "believe-former-sessions"
   /// A file counts as on the disk before the disk has it.
   case unmarkBeforeFlush = "unmark-before-flush"
-  /// What is left of a delivered copy is published under the next name that it gets.
+  /// What is left of a delivered copy is published under its next name.
   case publishRemainsAnew = "publish-remains-anew"
-  /// A copy that says nothing of itself is whole.
+  /// A copy without a label counts as whole.
   case believeBareCopies = "believe-bare-copies"
-  /// One that has the size that is known is, whether or not the disk was known to have its bytes when the power went.
+  /// A copy of the known size counts as whole, whether or not the disk was known to have its bytes when the power
+  /// failed.
   case believeSizes = "believe-sizes"
   /// The session of a file of which the catalog has no row is ended.
   case endRowlessSessions = "end-rowless-sessions"
-  /// Nobody looks on the file for where its parts are.
+  /// The location of a file's parts is not read from the file.
   case overlookPointers = "overlook-pointers"
   /// Records of sessions with chunks of another size than the settings' are wiped, and the sessions ended.
   case wipeOtherSizes = "wipe-other-sizes"
-  /// The receiver lets sessions expire that a client relies upon.
+  /// The receiver expires sessions that a client relies upon.
   case expireReliedUpon = "expire-relied-upon"
 
-  /// The transport does not say how much of a request can have left the process, so a server may have all of it.
+  /// The transport does not report how much of a request can have left the process, so a server may have all of it.
   case hideHandedOver = "hide-handed-over"
 
   /// Over a line one request follows the other.
@@ -209,7 +210,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case breakAtTimeout = "break-at-timeout"
   /// Requests are as long as they may be, however slow the line is.
   case drownLine = "drown-line"
-  /// What is shown to be left of the time is seconds old.
+  /// The shown remaining time is seconds old.
   case staleEstimate = "stale-estimate"
   /// What waits in the socket of a connection counts as sent.
   case countHandedOver = "count-handed-over"
@@ -226,13 +227,13 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What memory does not hold does not come back.
   case leaveUnloaded = "leave-unloaded"
 
-  /// A removed file is said to have changed.
+  /// A removed file is reported as changed.
   case speakOfRemoved = "speak-of-removed"
 
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
 
-  /// The scenario in which it does most harm.
+  /// The scenario in which the mistake does most harm.
   public var scenario: Scenario {
     switch self {
     case .skipEpochCheck, .strayLonger, .forgetIntents: .hasty
@@ -280,7 +281,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     }
   }
 
-  /// What has to find it.
+  /// The invariant that has to find the mistake.
   public var invariant: Invariant {
     switch self {
     case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .believeChunkJournal,
@@ -341,7 +342,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     }
   }
 
-  /// It has to be found within so many seeds.
+  /// The mistake has to be found within so many seeds.
   public static let seedsMax: UInt64 = 20_000
 
   /// The first seed of `seeds` with which the simulation finds the mistake by its invariant, and holds without it.

@@ -1,9 +1,9 @@
 import UploadEngine
 
-/// What becomes of a request.
+/// The fault of a request.
 enum RequestFault {
   case arrives
-  /// Nobody answers the attempt to connect.
+  /// The attempt to connect is not answered.
   case silent
   case refused, unknownHost
   case breaks, stalls
@@ -12,10 +12,10 @@ enum RequestFault {
   case answerIsLost
   case answerIsLate(Duration)
   case arrivesTwice
-  /// The connection is lost, and what publishes something comes to the receiver after that.
+  /// The connection is lost, and a publishing request reaches the receiver after that.
   case goesAstray(Duration)
   case arrivesDamaged
-  /// Something between the two sides answers.
+  /// A proxy between the two sides answers.
   case answered(HTTPResponse)
 
   var stopsHalfway: Bool {
@@ -49,7 +49,7 @@ extension World {
     return .arrives
   }
 
-  /// Nobody waits for longer than two seconds.
+  /// No client waits for longer than two seconds.
   private var strayTime: ClosedRange<Duration> {
     bug == .strayLonger ? .seconds(3)...(.seconds(20)) : .milliseconds(1)...(.milliseconds(1900))
   }

@@ -1,17 +1,17 @@
 import UploadEngine
 
-/// Connections between two requests. Those that have rested while the machine slept are dead, and nothing says so.
+/// Connections between two requests. Those that were idle while the machine slept are dead, without a notice.
 struct RestingConnections {
-  /// How long the machine had slept in all when each of them came to rest; the one that did so last goes first.
+  /// The machine's total sleep when each connection became idle; the latest is used first.
   private var asleep: [Duration] = []
 
-  /// A request was answered over one.
+  /// A request was answered over a connection.
   mutating func rests(asleep: Duration) { self.asleep.append(asleep) }
 
-  /// None of them is used again.
+  /// No idle connection is used again.
   mutating func renew() { asleep = [] }
 
-  /// A request takes one, or makes one where none rests. False where it takes one that is dead.
+  /// A request takes an idle connection, or opens one where there is none. False where it takes a dead one.
   mutating func take(asleep: Duration) -> Bool {
     guard let before = self.asleep.popLast() else { return true }
     return asleep - before < UploadConstants.pauseMin

@@ -3,7 +3,7 @@ import Lookup
 extension Scenario {
   static let calm = Scenario("calm")
 
-  /// A small file, one of several chunks, and one that is rewritten; nothing goes wrong but what is planned.
+  /// A small file, one of several chunks, and one that is rewritten; nothing fails but what is planned.
   public static let fixed = Scenario("fixed") {
     $0.isFixed = true
     $0.seconds = 40...40
@@ -30,7 +30,7 @@ extension Scenario {
     $0.zeros = 0.3
   }
 
-  /// Large files that grow slowly, some of which are patched where they have been sent.
+  /// Large files that grow slowly, some of which are patched where they were already sent.
   static let recorders = Scenario("recorders") {
     $0.zeros = 0.3
     $0.fileBytesMax = 1_500
@@ -44,7 +44,7 @@ extension Scenario {
     $0.largePieceBytes = 90
   }
 
-  /// Recordings that are larger than the disk, and machines that die over them.
+  /// Recordings that are larger than the disk, and machines that crash during them.
   static let shortage = Scenario("shortage") {
     $0.recordMoreThanFits()
     $0.zeros = 0.3
@@ -56,7 +56,7 @@ extension Scenario {
     $0.syncsWhatIsWritten = true
   }
 
-  /// The capturing machine does, or its disk is taken out: what was not brought to the disk is lost in any choice.
+  /// The capturing machine crashes, or its disk is removed: what was not synced is lost in any choice.
   static let spoolPower = Scenario("spool-power") {
     $0.zeros = 0.3
     $0.crash(perMinute: 6)
@@ -77,7 +77,7 @@ extension Scenario {
     $0.rests = .milliseconds(1)...(.seconds(5))
   }
 
-  /// Writers are killed, the power goes, and others go on where they had been.
+  /// Writers are killed, the power goes, and others continue where they had been.
   static let killedWriters = Scenario("killed-writers") {
     $0.crash(perMinute: 6)
     $0.handEdits = 0
@@ -93,8 +93,8 @@ extension Scenario {
     $0.rests = .milliseconds(1)...(.seconds(5))
   }
 
-  /// Delivered captures are cut short and delivered again, and then the power goes: it brings back contents of before, and records of
-  /// their uploads.
+  /// Delivered captures are truncated and delivered again, and then the power fails: it restores earlier contents, and
+  /// records of their uploads.
   static let comebacks = Scenario("comebacks") {
     $0.clientCrashes = 25
     $0.powerCuts = 1
@@ -114,7 +114,7 @@ extension Scenario {
     $0.seconds = 5...15
   }
 
-  /// Recordings that are larger than the disk, whose catalogs and records are lost, and all that ages does.
+  /// Recordings that are larger than the disk, with lost catalogs and records, and everything that ages does.
   static let lostStates = Scenario("lost-states") {
     $0.recordMoreThanFits()
     $0.lostStates = 0.3
@@ -122,7 +122,7 @@ extension Scenario {
     $0.longSleeps = 1
   }
 
-  /// Such recordings, and copies of the spool that say nothing of themselves, also where the power has gone before.
+  /// Such recordings, and copies of the spool without labels, also after a power cut.
   static let bareCopies = Scenario("bare-copies") {
     $0.recordMoreThanFits()
     $0.bareCopies = 0.4
@@ -137,7 +137,8 @@ extension Scenario {
     $0.unreadable = 0.03
   }
 
-  /// The spool's disk fails for a while: it refuses what was written, takes no marks and records, and cannot say what is there.
+  /// The spool's disk fails for a while: it refuses what was written, takes no marks and records, and cannot report its
+  /// contents.
   static let spoolDisk = Scenario("spool-disk") {
     $0.failSpool()
     $0.crash(perMinute: 2)
@@ -147,7 +148,7 @@ extension Scenario {
     $0.handEdits = 0.1
   }
 
-  /// It does while recordings that are larger than it go on, and what tells of their parts cannot be read at every start.
+  /// The same with recordings larger than the disk, while the records of their parts cannot be read at every start.
   static let unreadRecords = Scenario("unread-records") {
     $0.failSpool()
     $0.fileBytesMax = 1_500
@@ -159,14 +160,14 @@ extension Scenario {
     $0.syncsWhatIsWritten = true
   }
 
-  /// The receiver's disk does.
+  /// The receiver's disk fails.
   static let receiverDisk = Scenario("receiver-disk") {
     $0.failingDisks = 20
     $0.failingSides = [.receiver]
     $0.memoryPressure = 20
     $0.rottenRecords = 1
     $0.syncsWhatIsWritten = true
-    // So that syncs of one session meet.
+    // So that syncs of one session overlap.
     $0.syncPause = .milliseconds(200)
     $0.diskTime = .milliseconds(10)...(.milliseconds(300))
     $0.writers = 4...10
@@ -193,7 +194,7 @@ extension Scenario {
     $0.rewrites = 0.9
   }
 
-  /// The client's clock is set by more than a session and a receipt live, while files and sessions last.
+  /// The client's clock is set by more than the lifetime of a session and a receipt, while files and sessions last.
   static let weeks = Scenario("weeks") {
     $0.crash(perMinute: 2)
     $0.clockJumps = 6
@@ -264,7 +265,7 @@ extension Scenario {
     $0.legitimateFailures = ["digest-mismatch"]
   }
 
-  /// Two addresses, each of which fails now and then, and bodies that can be compressed.
+  /// Two addresses, each of which fails occasionally, and bodies that can be compressed.
   static let addresses = Scenario("addresses") {
     $0.addresses = 2
     $0.addressTroubles = 4
@@ -273,7 +274,7 @@ extension Scenario {
     $0.seconds = 20...120
   }
 
-  /// Memory comes and goes.
+  /// The available memory changes.
   static let pressure = Scenario("pressure") {
     $0.memoryChanges = 20
     $0.compressible = 0.5
@@ -294,8 +295,8 @@ extension Scenario {
     $0.seconds = 100...900
   }
 
-  /// A path that drops large packets and says nothing of it, for longer than every watchdog waits: questions are answered, and
-  /// bodies begin and come no further.
+  /// A path that silently drops large packets, for longer than every watchdog waits: queries are answered, and bodies
+  /// begin and get no further.
   static let blackHole = Scenario("black-hole") {
     $0.hangingTimes = 0.5
     $0.hangingTime = .seconds(300)...(.seconds(700))
@@ -304,7 +305,7 @@ extension Scenario {
     $0.seconds = 400...900
   }
 
-  /// Days go by, records and keys are lost, local copies are removed.
+  /// Days pass, records and keys are lost, local copies are removed.
   static let ages = Scenario("ages") {
     $0.crash(perMinute: 3)
     $0.longSleeps = 4
@@ -323,7 +324,7 @@ extension Scenario {
     $0.writers = 4...8
   }
 
-  /// A user decides of one file after the other, over a slow line and many restarts.
+  /// A user gives commands for one file after the other, over a slow line and many restarts.
   static let words = Scenario("words") {
     $0.crash(perMinute: 4)
     $0.powerCuts = 0.5
@@ -367,7 +368,7 @@ extension Scenario {
     $0.legitimateFailures = ["unauthorized", "forbidden", "too-large", "bad-request", "name-refused"]
   }
 
-  /// Two destinations of different kinds, of which one is well, and the other away, slow, or lies.
+  /// Two destinations of different kinds, one healthy, and the other away, slow, or lying.
   static let several = Scenario("several") {
     $0.furtherServers = [.tus, .draft, .s3]
     $0.spoilNetwork(0.05)
@@ -403,14 +404,14 @@ extension Scenario {
     $0.rewrites = 0.7
   }
 
-  /// A destination that does not do what it says, nor keeps what it takes.
+  /// A destination that does not do what it reports, nor keeps what it takes.
   static let liar = Scenario("liar") {
     $0.isLiar = true
     $0.seconds = 30...120
     $0.legitimateFailures = ["session-gone", "incomplete", "unexpected-answer"]
   }
 
-  /// Some seeds have names by templates, calls that wait, or a second place as well.
+  /// Some seeds have names by templates, calls that wait, or a second destination as well.
   static let everything = Scenario("everything") {
     $0.additions = Addition.allCases
     $0.spoilNetwork(0.02)
@@ -441,7 +442,7 @@ extension Scenario {
     $0.legitimateFailures = ["digest-mismatch"]
   }
 
-  /// All that can be asked for by name; a seed without a name takes its turn among them.
+  /// All scenarios that have a name; a seed without a name takes its turn among them.
   public static let all =
     [
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
@@ -451,14 +452,14 @@ extension Scenario {
       ignoredNames, unloading,
     ] + servers + lines + [fleet]
 
-  /// The one with this name.
+  /// The scenario with this name.
   public static func named(_ name: String) -> Scenario? { (all + [fixed]).first { $0.name == name } }
 
   /// The scenario of a seed.
   public static func of(seed: UInt64) -> Scenario { all[Int(seed % UInt64(all.count))] }
 }
 
-// What several scenarios have in common.
+// The common parts of several scenarios.
 extension Scenario {
   mutating func spoilNetwork(_ share: Double) {
     refusals = share
@@ -480,11 +481,11 @@ extension Scenario {
     powerCuts = 0.7
     syncsWhatIsWritten = true
     shortages = 20
-    // Settings and clocks are wrong by more than a session lives, and each start has others.
+    // Settings and clocks are wrong by more than the lifetime of a session, and each start has others.
     clockJumps = 2
     clockJump = [.zero, .seconds(21 * 86_400), .seconds(-21 * 86_400)]
     chunkSizes = [32, 64, 128]
-    // What is changed by hand while parts of it are missing can rightly not be delivered any more.
+    // A file that is changed by hand while parts of it are missing can rightly not be delivered any more.
     handEdits = 0
   }
 

@@ -1,16 +1,16 @@
 import UploadEngine
 
-/// The addresses under which the receiver can be reached, and what is wrong with each.
+/// The addresses under which the receiver can be reached, and the fault of each.
 final class SimulatedAddresses {
   private enum State: CaseIterable, TraceWord {
     case well
-    /// Nobody answers.
+    /// Connections are not answered.
     case silent
     /// Connections are refused.
     case dead
     /// Thirty times slower.
     case slow
-    /// Something in front of the receiver answers in its place.
+    /// A proxy in front of the receiver answers.
     case sick
 
     var word: String {
@@ -37,14 +37,14 @@ final class SimulatedAddresses {
   }
 
   var alternatives: [String] { Array(origins.dropFirst()) }
-  /// One of them stays dead for good.
+  /// One of the addresses stays dead for good.
   var isOneDead: Bool { states.contains { $0 != .well } }
 
   func origin(_ index: Int) -> String { origins[index] }
   func index(of url: String) -> Int { origins.firstIndex { url.hasPrefix($0 + "/") } ?? 0 }
   func isSlow(_ index: Int) -> Bool { states[index] == .slow }
 
-  /// For a while one of them is not well.
+  /// For a while one of the addresses has a fault.
   func trouble() {
     let index = Int.random(in: 0..<origins.count, using: &world.random)
     let state = State.allCases[Int.random(in: 1..<State.allCases.count, using: &world.random)]
@@ -55,14 +55,14 @@ final class SimulatedAddresses {
     }
   }
 
-  /// All are well, or all but one.
+  /// All are healthy, or all but one.
   func heal() {
     states = origins.map { _ in .well }
     guard origins.count > 1, world.random.happens(0.5) else { return }
     states[Int.random(in: 0..<origins.count, using: &world.random)] = world.random.happens(0.5) ? .dead : .silent
   }
 
-  /// What becomes of every request to it; nil when chance decides.
+  /// The fault of every request to the address; nil when it is drawn.
   func fault(at index: Int) -> RequestFault? {
     switch states[index] {
     case .well, .slow: nil

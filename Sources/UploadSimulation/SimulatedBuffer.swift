@@ -1,19 +1,20 @@
 import Integrity
 import UploadEngine
 
-/// A chunk's bytes at an address that stays. Wiped when it is given back, so that a request that still sends from it is found out.
+/// A chunk's bytes at a fixed address. The bytes are wiped when the buffer is given back, so that a request that still
+/// sends from it is detected.
 ///
 /// - Note: `@unchecked Sendable` is sound because a simulation runs in one thread, and the pointer never changes.
 final class SimulatedBuffer: PinnedBytes, @unchecked Sendable {
-  /// What was read into it.
+  /// The read that filled it.
   let order: ReadOrder
   let plainBytes: Int
-  /// How the bytes travel.
+  /// The encoding of the bytes.
   let encoding: ChunkEncoding
   private let memory: UnsafeMutableRawBufferPointer
   private let count: Int
 
-  /// Nothing is compressed that does not get shorter by enough (spec C5).
+  /// Bytes that do not get enough shorter are not compressed (spec C5).
   init(_ plain: [UInt8], of order: ReadOrder, as wanted: ChunkCompression) {
     self.order = order
     let compressed = wanted.zstd ? Self.frame(of: plain) : wanted.lz4 ? Self.block(of: plain) : nil

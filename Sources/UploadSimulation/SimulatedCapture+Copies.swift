@@ -2,10 +2,10 @@ import FileModel
 import Lookup
 import UploadEngine
 
-// A spool that was copied to another place without what its files say of themselves: the catalog knows them by name, and what it does
+// A spool that was copied elsewhere without its files' labels: the catalog knows the files by name, and what it does
 // not prove is held (`Filesystem.knownOfUnlabelled`).
 extension SimulatedCapture {
-  /// What was given up here reads as zeros in the copy, and nothing says so.
+  /// Parts that were given up read as zeros in the copy, and nothing marks them.
   func copyWithoutLabels() {
     let keepsTimes = world.random.happens(0.5)
     let staysHere = world.random.happens(0.5)
@@ -21,7 +21,7 @@ extension SimulatedCapture {
     }
   }
 
-  /// A start finds files that say nothing of themselves.
+  /// A start finds files without labels.
   func takeUnlabelled(knownTo storage: SimulatedJournal.Storage) {
     var known: LookupTable<RelativePath, CatalogEntry> = [:]
     for entry in storage.entriesByChange where !entry.state.isHistory {
@@ -29,7 +29,7 @@ extension SimulatedCapture {
       known[entry.path] = entry
     }
     for file in byInode.sorted().map(\.value) {
-      // In another place inode numbers say nothing.
+      // In a copied spool inode numbers prove nothing.
       file.isPutInPlace = file.hasLostLabel
       guard file.hasLostLabel else { continue }
       file.hasLostLabel = false
@@ -58,10 +58,10 @@ extension SimulatedCapture {
       let doubt = entry.doubt == nil || entry.pointer == nil ? known : .unproven
       file.mark = doubt.map { .interrupted($0) } ?? .closed(instance)
       file.pointer = entry.pointer
-      // They are found by their zeros.
+      // The parts are found by their zeros.
       if let pointer = entry.pointer, pointer.chunkBytes == released?.chunkBytes {
         file.released = released?.withoutContents
-        // Each further copy goes on with it.
+        // Each further copy keeps that mistake.
         file.isMistaken = isOther || wasMistaken
       }
     } else {
@@ -84,13 +84,13 @@ extension SimulatedCapture {
     return isOnDisk || file.bytes.isEmpty || world.bug == .believeSizes ? nil : .unproven
   }
 
-  /// A user wants a file as it is that was taken for another one: what that one has at the server takes the place of what is missing.
+  /// A user wants a file as it is that was taken for another one: the missing parts are replaced by what that one has at the server.
   func noteMixed(_ file: File) {
     guard file.isMistaken, file.wanted != nil else { return }
     for oracle in world.oracles { oracle.mixed(file.names) }
   }
 
-  /// Nobody knows that anything is missing.
+  /// It is not known that anything is missing.
   private func fill(_ file: File, _ released: ReleasedChunks) {
     for place in file.bytes.indices where released.intersects(UInt64(place)..<UInt64(place) + 1) {
       file.bytes[place] = 0

@@ -2,16 +2,16 @@ import FileModel
 import Lookup
 import UploadEngine
 
-// What the spool's disk does not take or cannot say, and what the daemon makes of it, as `Filesystem` does: questions that fail, marks,
-// and writes that the disk refuses after they have returned.
+// What the spool's disk does not take or cannot report, and how the daemon reacts, as `Filesystem` does: failing
+// queries, marks, and writes that the disk refuses after they have returned.
 extension SimulatedCapture {
-  /// What an extended attribute of a spool file says to the next run (`WriterStateXattr`).
+  /// The meaning of a spool file's extended attribute to the next run (`WriterStateXattr`).
   enum Mark: Hashable {
     case none
     /// In these instances of the spool's filesystem.
     case writing(Int), closed(Int)
     case interrupted(Interruption)
-    /// For another reason than that bytes are missing, in this instance.
+    /// For another reason than missing bytes, in this instance.
     case ended(Interruption, Int)
 
     var isClosed: Bool { if case .closed = self { true } else { false } }
@@ -33,7 +33,7 @@ extension SimulatedCapture {
       }
     }
 
-    /// What follows in an instance for a file that is, or is not, empty.
+    /// The interruption that follows in an instance for a file that is, or is not, empty.
     func interruption(in instance: Int, isEmpty: Bool) -> Interruption? {
       switch self {
       case .none: nil
@@ -45,14 +45,14 @@ extension SimulatedCapture {
     }
   }
 
-  /// What the spool said last of a file.
+  /// The latest description of a file by the spool.
   struct KnownAttributes {
     var sizeBytes: UInt64 = 0
     var modifiedNanoseconds: Int64 = 0
     var mode: UInt32 = 0o644
   }
 
-  /// The disk has refused something of a file (`DiskRefusal`).
+  /// The disk has refused part of a file (`DiskRefusal`).
   struct Refusal {
     /// EIO.
     static let errno: Int32 = 5
@@ -81,7 +81,7 @@ extension SimulatedCapture {
 
   func fails(_ kind: EffectKind) -> Bool { world.mayRefuse && world.fails(kind, of: .client) }
 
-  /// The facts for an event, as far as the spool says them. Only some events tell the client what the content is.
+  /// The facts for an event, as far as the spool reports them. Only some events describe the content to the client.
   func facts(of file: File, isAnswer: Bool) -> FileSnapshot {
     let wasDoubtful = file.isDoubtful
     file.isDoubtful = false
@@ -119,7 +119,7 @@ extension SimulatedCapture {
     }
     file.isMarkKnown = true
     file.settledIntegrity = file.integrity
-    // Without a mark an earlier run has brought it to the disk.
+    // Without a mark an earlier run has synced the file.
     file.isSynchronized = world.scenario.losesSpool && file.mark == .none
     if file.mark != .none, !file.mark.isProof { file.provenBytes = .max }
     if file.mark.isUnproven { awaitFlush(file) }
@@ -127,7 +127,7 @@ extension SimulatedCapture {
 
   // MARK: Marks
 
-  /// Without the mark nothing may change. What nobody has open needs none.
+  /// Without the mark nothing may change. A file that no program has open needs none.
   func markWriting(_ file: File, _ extent: ContentExtent) -> Bool {
     let wasOnDisk = file.isSynchronized
     file.isSynchronized = false
@@ -158,7 +158,7 @@ extension SimulatedCapture {
     file.provenBytes = UInt64(file.bytes.count)
   }
 
-  /// The mark becomes what is known of the content; where the disk does not take it, the earlier one stays.
+  /// The mark is set to the known state of the content; where the disk does not take it, the earlier one stays.
   func keepMark(of file: File) {
     let wanted = wantedMark(of: file)
     put(wanted, on: file)
@@ -193,7 +193,7 @@ extension SimulatedCapture {
     keepMark(of: file)
   }
 
-  /// A change does not come about: its writer is told so.
+  /// A change does not take effect: its writer gets an error.
   func refuse(_ extent: ContentExtent, of file: File) -> ContentMutation? {
     guard isMounted else { return nil }
     world.trace("a change of \(file.snapshot.brief) fails")
@@ -224,20 +224,20 @@ extension SimulatedCapture {
     file.pages.writeBack(file.bytes) { _ in fails && world.random.happens(0.7) }
   }
 
-  /// Memory is short: of what need not be written some goes.
+  /// Memory is short: some clean pages are evicted.
   func dropPages() {
     let share = world.random.happens(0.5) ? 1 : 0.3
     for file in byInode.sorted().map(\.value) where file.refusal?.isPinned != true {
       let wasWrong = file.pages.isWrong
       file.pages.drop(file.bytes) { world.random.happens(share) }
       if file.pages.isWrong, !wasWrong { world.trace("the kernel drops what it has of \(file.snapshot.brief)") }
-      // A program reads it before the daemon asks.
+      // A program reads the file before the daemon does.
       if file.pages.isWrong, world.random.happens(0.3) { file.pages.read(0..<file.bytes.count) }
     }
   }
 
-  /// The daemon is gone, and knows by marks alone what it knew. What the disk refuses and nobody was told of by then is not known
-  /// (docs/semantics.md, S41).
+  /// The daemon is gone, and only marks keep its state. A refusal of the disk that was reported to no process by then
+  /// is lost (docs/semantics.md, S41).
   func forgetDisk(of file: File) {
     file.integrity = ContentIntegrity(found: foundInterruption(of: file))
     file.settledIntegrity = file.integrity
@@ -248,14 +248,14 @@ extension SimulatedCapture {
     forgetRefused(of: file)
   }
 
-  /// What no daemon knows of is as it is.
+  /// A file that no daemon knows stays as it is.
   func forgetRefused(of file: File) {
-    // What the kernel keeps outlives the daemon, and is lost with the power.
+    // The kernel's memory outlives the daemon, and is lost with the power.
     guard !world.scenario.losesSpool else { return }
     if file.integrity.interruption == .notOnDisk, let unseen = file.lostUnseen.take(),
       unseen.modifiedNanoseconds == file.modifiedNanoseconds
     {
-      // What was taken for the content by the daemon before is known by now as what is left of it.
+      // What the earlier daemon took for the content is now known as its remains.
       leave(file.bytes, of: file)
       file.closed = unseen.bytes
     }
@@ -264,7 +264,8 @@ extension SimulatedCapture {
     if world.oracles.allSatisfy({ !$0.haveReceipt(file.bytes) }) {
       let before = file.bytes
       loseRefused(file)
-      // Its label says that the disk had not taken it: this is what is left of it, as after a power cut, and the receiver may have it all.
+      // The file's label records that the disk had not taken it. This is what is left of it, as after a power cut, and
+      // the receiver may have it all.
       if file.bytes != before, file.integrity.interruption == .notOnDisk {
         leave(file.bytes, of: file)
       } else if file.bytes != before {
@@ -274,7 +275,7 @@ extension SimulatedCapture {
     file.pages.begin(with: file.bytes)
   }
 
-  /// Whatever the disk has counts as what was meant.
+  /// Whatever the disk has counts as the intended content.
   func loseRefused(_ file: File) {
     file.pages.drop(file.bytes) { true }
     file.bytes = file.shown
@@ -332,7 +333,7 @@ extension SimulatedCapture {
     file.kept = file.pages.open()
   }
 
-  /// An fsync of a writer. True when it is told that the disk has everything.
+  /// An fsync of a writer. True when it reports that the disk has everything.
   func synchronize(_ file: File) -> Bool {
     guard file.refusal == nil, file.integrity.lossErrno == nil else { return false }
     writeBack(file)
@@ -370,8 +371,8 @@ extension SimulatedCapture {
     }
   }
 
-  /// As `Filesystem.endFlushing`: at an orderly end what was closed is on the disk, with the marks that say so. A disk that takes too
-  /// long is not waited for.
+  /// As `Filesystem.endFlushing`: at an orderly end closed contents are on the disk, with the marks that record it. A
+  /// disk that takes too long is not waited for.
   func endFlushing() {
     guard world.scenario.losesSpool, world.random.happens(0.9) else { return }
     let mount = mount
@@ -407,7 +408,7 @@ extension SimulatedCapture {
       noteMetadata(of: file)
       file.metadata.commit()
     }
-    // The disk takes its time, and may be cut off meanwhile.
+    // The disk takes its time, and may be disconnected meanwhile.
     if world.scenario.losesSpool, world.random.happens(0.3) { return awaitFlush(file) }
     bringToDisk(file)
   }
@@ -429,13 +430,13 @@ extension SimulatedCapture {
     file.isSynchronized = true
     file.kept = nil
     noteSynced(file)
-    // One that stays says what is true.
+    // A mark that stays is true.
     guard !fails(.write) else { return }
     file.mark = file.integrity.interruption.map { .interrupted($0) } ?? .none
     noteMetadata(of: file)
   }
 
-  /// As `Filesystem.saveAgain`: what is in memory of a refused file is given to its disk again.
+  /// As `Filesystem.saveAgain`: the bytes of a refused file in memory are written to its disk again.
   private func saveAgain(_ file: File) {
     guard !file.activity.isGone else { return leaveToItsWriters(file) }
     guard var refusal = file.refusal else { return }
@@ -493,13 +494,13 @@ extension SimulatedCapture {
 }
 
 extension SimulatedCapture.File {
-  /// A session has what is here no longer, and nothing of it is published.
+  /// A session has parts that are no longer here, and nothing of it is published.
   var holdsPartsElsewhere: Bool { released != nil && !isPartlyDelivered && !names.isEmpty }
 
-  /// What is read of it.
+  /// What reads of the file return.
   var shown: [UInt8] { pages.shown(bytes) }
 
-  /// What is read there is what was written, or is not going to be published, or somebody wants it as it is.
+  /// Reads there return what was written, or the file is not going to be published, or a user wants it as it is.
   func isAsMeant(in range: Range<Int>) -> Bool {
     !pages.isWrong(in: range) || integrity.interruption != nil || wanted == shown
   }

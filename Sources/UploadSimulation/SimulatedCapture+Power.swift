@@ -2,7 +2,8 @@ import FileModel
 import Lookup
 import UploadEngine
 
-// The power goes, and with it what the spool's disk was not brought: bytes in any choice, sizes before them, labels in their order.
+// The power fails, and what was not synced to the spool's disk is lost: bytes in any choice, sizes before them, labels
+// in their order.
 extension SimulatedCapture {
   func noteMetadata(of file: File) {
     guard world.scenario.losesSpool else { return }
@@ -15,7 +16,7 @@ extension SimulatedCapture {
     file.metadata.sync(file.bytes)
   }
 
-  /// What a label says to the run that finds it.
+  /// What a label records for the run that finds it.
   func foundInterruption(of file: File) -> Interruption? {
     let isEmpty = file.bytes.isEmpty
     if world.bug == .believeClosedMarks, file.mark.isClosed { return nil }
@@ -24,7 +25,7 @@ extension SimulatedCapture {
     return file.mark.interruption(in: instance, isEmpty: isEmpty)
   }
 
-  /// The filesystem was unmounted, with all that it had, and is mounted again.
+  /// The filesystem was unmounted with all its state, and is mounted again.
   func remount() {
     guard world.scenario.losesSpool else { return }
     world.trace("the spool's filesystem is mounted anew")
@@ -37,7 +38,7 @@ extension SimulatedCapture {
     }
   }
 
-  /// The machine goes down, or the disk is taken out.
+  /// The machine crashes, or the disk is removed.
   func losePower() {
     guard world.scenario.losesSpool else { return }
     instance += 1
@@ -53,32 +54,32 @@ extension SimulatedCapture {
     if found.keptCount == last.keptCount {
       remains = file.pages.torn(file.bytes, count: found.count) { world.random.happens(0.5) }
     } else {
-      // What was written since the cut lies where this size does not lead.
+      // What was written since the cut lies behind this size.
       let kept = file.metadata.synced.prefix(min(found.keptCount, found.count))
       remains = kept + [UInt8](repeating: 0, count: found.count - kept.count)
     }
     for place in remains.indices where file.released?.intersects(UInt64(place)..<UInt64(place) + 1) == true {
-      // It lies elsewhere, and nobody reads it here.
+      // The bytes are elsewhere, and not read here.
       if place < file.bytes.count { remains[place] = file.bytes[place] }
     }
     doubt(file, found.mark, isEmpty: remains.isEmpty)
     let isOther = remains != file.bytes
     if isOther {
       world.trace("a power cut leaves \(remains.count) bytes of \(file.snapshot.brief)")
-      // Of what is empty nothing is left to be mixed with what is written next, and a content of before is whole, unless its label
-      // says otherwise.
+      // An empty file leaves nothing that could be mixed with later writes, and an earlier content is whole, unless its
+      // label contradicts that.
       let doubt = found.mark.interruption(in: instance, isEmpty: remains.isEmpty)
       if remains.isEmpty || doubt == nil && world.oracles.contains(where: { $0.knows(remains, names: file.names) }) {
         (file.isRemains, file.isPutBack) = (false, true)
       } else if doubt?.isLack == true || remains != file.metadata.synced {
         leave(remains, of: file)
       } else {
-        // What a killed writer had left, and the disk had: the next one may go on with it.
+        // What a killed writer had left, and the disk had: the next writer may continue it.
         file.isPutBack = true
       }
     }
     file.bytes = remains
-    // The catalog may still say why it is not whole, and is believed.
+    // The catalog may still have the reason why the file is not whole, and is believed.
     if file.contentIntegrity.interruption != nil { file.mayBeDoubted = true }
     file.mark = found.mark
     file.modifiedNanoseconds = found.modifiedNanoseconds
@@ -90,18 +91,19 @@ extension SimulatedCapture {
     noteSynced(file)
   }
 
-  /// In another instance of the filesystem. What its disk has, with the mark that says so, is whole.
+  /// In another instance of the filesystem a file is doubted. A file that its disk has, with the mark that records it,
+  /// is whole.
   private func doubt(_ file: File, _ mark: Mark, isEmpty: Bool) {
     if mark.interruption(in: instance, isEmpty: isEmpty) != nil { file.mayBeDoubted = true }
   }
 
-  /// These bytes are nothing that a writer has made.
+  /// No writer has written these bytes.
   func leave(_ remains: [UInt8], of file: File) {
     file.isRemains = true
     for oracle in world.oracles { oracle.remain(remains) }
   }
 
-  /// What is left of something is no more than that when something is added to it or cut off.
+  /// Remains are no longer just that when something is added to them or cut off.
   func noteRemains(of file: File) {
     file.closed = nil
     if file.isRemains { leave(file.bytes, of: file) }
@@ -109,7 +111,7 @@ extension SimulatedCapture {
 
   // MARK: What is at the server alone
 
-  /// A file of which parts are in this session and nowhere else.
+  /// A file whose parts are in this session and nowhere else.
   func file(withPartsIn session: String) -> File? {
     byInode.sorted().map(\.value).first { $0.holdsPartsElsewhere && $0.pointer?.sessionID == session }
   }

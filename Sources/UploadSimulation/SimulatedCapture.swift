@@ -7,28 +7,28 @@ import UploadEngine
 final class SimulatedCapture {
   final class File {
     fileprivate(set) var inode: UInt64
-    /// Stands on the file, from before its first change.
+    /// The identity, stored on the file from before its first change.
     var id: FileID
-    /// What its writers have written, whatever became of it on the disk.
+    /// What the writers have written, whatever became of it on the disk.
     var bytes: [UInt8] = []
     var activity: WriterActivity
-    /// What became of the content in its writers' hands, now and when it was last settled.
+    /// The integrity of the content by its writers, now and when it was last settled.
     var integrity = ContentIntegrity()
     var settledIntegrity = ContentIntegrity()
-    /// What of it somebody wants published as it is, however it is called later.
+    /// The content that a user wants published as it is, under any later name.
     var wanted: [UInt8]?
     var names: [RelativePath] = []
     var modifiedNanoseconds: Int64 = 0
     var mode: UInt32 = 0o644
-    /// When its last writer was done with it, or its names changed after that.
+    /// When the last writer closed the file, or its names changed after that.
     var settledAt: Int64 = 0
     fileprivate var chunks: ChunkActivity?
-    /// What the spool no longer has.
+    /// Parts that the spool no longer has.
     var released: ReleasedChunks?
-    /// What was read last, by where it begins.
+    /// The latest reads, by their offset.
     var readPieces: LookupTable<Int, [UInt8]> = [:]
     fileprivate(set) var isPartlyDelivered = false
-    /// Epochs of mutations that the planted mistake of `hideRewrites` has kept from ``chunks``.
+    /// Epochs of mutations that the planted mistake `hideRewrites` has hidden from ``chunks``.
     fileprivate var hiddenEpochs: LookupSet<UInt64> = []
     fileprivate var isFoundAnnounced = false
     fileprivate var isCreatedHere = true
@@ -36,61 +36,61 @@ final class SimulatedCapture {
     // What the daemon knows of the file's disk, as `CapturedFile.State` has it.
     var pages = SimulatedPages()
     var isWriteBackDue = false
-    /// What of its size and its mark the disk has, and which part of its content.
+    /// What the disk has of the file's size, its mark and its content.
     var metadata = SimulatedMetadata()
-    /// A power cut, or a copy that has lost its label, has left something else than what was written.
+    /// A power cut, or a copy that has lost its label, has left something else than was written.
     var isRemains = false
-    /// What its writers have closed, whatever a power cut has left of it; until it changes.
+    /// What the writers have closed, whatever a power cut has left of it; until it changes.
     var closed: [UInt8]?
-    /// What had been closed before that, and when it was changed: a backup has it.
+    /// The earlier closed content and its modification time: a backup has it.
     var former: (bytes: [UInt8], modifiedNanoseconds: Int64)?
-    /// What its disk had lost when a daemon died that had not heard of it, and of when it was.
+    /// The content that the disk had lost when a daemon died without a report of that, and its modification time.
     var lostUnseen: (bytes: [UInt8], modifiedNanoseconds: Int64)?
     fileprivate var closedNanoseconds: Int64 = 0
-    /// When the content was changed in whose place an older one is put back.
+    /// The modification time of the content that was replaced by an older one.
     fileprivate var latestNanoseconds: Int64 = 0
     /// The latest time of all its contents that were settled.
     fileprivate var greatestNanoseconds = Int64.min
-    /// Under a name that it had, it looked older than what was there before; until it is settled again.
+    /// Under an earlier name the file looked older than what was there before; until it is settled again.
     fileprivate var lookedOlder = false
-    /// That lies here again, put back by hand; until it changes.
+    /// The file was restored by hand; until it changes.
     var isPutBack = false
-    /// Another file lies in its place, or it was copied, since it was written last.
+    /// Another file has replaced it, or it was copied, since it was last written.
     fileprivate(set) var isReplaced = false
-    /// The filesystem has ended since it was last written, and what it says of it by then may be doubted.
+    /// The filesystem has ended since the last write, so its description of the file may be doubted.
     var mayBeDoubted = false
-    /// It was copied without what it says of itself.
+    /// The file was copied without its label.
     var hasLostLabel = false
     /// As ``FileSnapshot/isPutInPlace``, until the next start.
     var isPutInPlace = false
-    /// It was taken for another one, which had its name just before.
+    /// The file was taken for another one, which had its name just before.
     var isMistaken = false
-    /// It has been delivered as it is.
+    /// The file was delivered as it is.
     var isDelivered = false
-    /// How often it was changed by hand, also back.
+    /// How often the file was changed by hand, restoring included.
     fileprivate(set) var handEdits = 0
-    /// The content that was delivered whole, under a name that shows it still; what is left of it here was wanted, and goes to further
-    /// names.
+    /// The content that was delivered whole, under a name that still shows it; a user wanted its remains here, which go
+    /// to further names.
     fileprivate(set) var wholeDelivery: [UInt8]?
-    /// Where its label says that the released parts are.
+    /// The location of the released parts by the file's label.
     var pointer: SessionPointer?
-    /// What lies on the spool file for the next run, and whether this one has read it.
+    /// The mark on the spool file for the next run, and whether this one has read it.
     var mark = Mark.none
     var isMarkKnown = true
-    /// The disk did not take what it is to say; the client's catalog may say it.
+    /// The disk did not take the mark; the client's catalog may have its content.
     var isMarkOutdated = false
-    /// Parts of it were known to be lost, whether or not a mark says so.
+    /// Parts of the file were known to be lost, whether or not a mark records it.
     var isLost = false
-    /// The planted mistake of `forgetUnreadMarks`.
+    /// The planted mistake `forgetUnreadMarks`.
     var isMarkOverlooked = false
-    /// The spool could not say what the file is like when the client was last told of it.
+    /// The spool could not describe the file at the latest event to the client.
     var isDoubtful = false
     var lastKnown = KnownAttributes()
     var refusal: Refusal?
     var isSynchronized = false
     /// As `CapturedFile.State.provenBytes`.
     var provenBytes: UInt64?
-    /// The open file that its writers share, and that which is kept until the disk has what they wrote.
+    /// The open file that the writers share, which is kept until the disk has what they wrote.
     var descriptor: SimulatedPages.Description?
     var kept: SimulatedPages.Description?
 
@@ -128,11 +128,11 @@ final class SimulatedCapture {
     }
   }
 
-  /// The latest time that was seen under a name.
+  /// The latest modification time seen under a name.
   private struct GreatestTime {
     var nanoseconds: Int64
     var file: FileID
-    /// Another file had the same time there.
+    /// Another file had the same time under the name.
     var isOfSeveral: Bool
   }
 
@@ -143,21 +143,21 @@ final class SimulatedCapture {
   private var handEdits: Int64 = 0
   /// The latest time of all contents that were settled under a name.
   private var greatestNanoseconds: LookupTable<RelativePath, GreatestTime> = [:]
-  /// Of the spool's filesystem: it ends with the power.
+  /// The instance of the spool's filesystem: it ends with the power.
   var instance = 0
-  /// The last copy of the spool has the times of its files.
+  /// The latest copy of the spool has the times of its files.
   var copiesKeepTimes = true
-  /// Files that the flush looks at next, by their inodes.
+  /// Files that the flush checks next, by their inodes.
   var flushes: LookupSet<UInt64> = []
   var isFlushDue = false
   /// The daemon; nil while nothing is mounted.
   weak var sink: (any CaptureSink)?
-  /// Counts mounts: what a writer held through an earlier one is gone.
+  /// The number of mounts: a writer's handles of an earlier one are gone.
   private(set) var mount = 0
   private(set) var isScanned = false
   /// Something could not be read, and is to be read again.
   var isScanFailing: Bool { scanFailsSince != nil }
-  /// Nanoseconds; nil while it does not fail.
+  /// When the scan began to fail, in nanoseconds; nil while it does not.
   private(set) var scanFailsSince: Int64?
 
   init(_ world: World) {
@@ -168,14 +168,14 @@ final class SimulatedCapture {
 
   var isMounted: Bool { sink != nil }
   var names: [RelativePath] { byName.keys.sorted() }
-  /// Of every file that has a name, in an order.
+  /// The files that have a name, ordered.
   var ids: [FileID] { byInode.sorted().map(\.value).filter { !$0.names.isEmpty }.map(\.id) }
   func file(named name: RelativePath) -> File? { byName[name] }
   func file(_ id: FileID) -> File? { byID[id] }
 
   // MARK: The life of a mount
 
-  /// The daemon is gone, and with it every handle.
+  /// The daemon is gone, with every handle.
   func unmounted() {
     sink = nil
     mount += 1
@@ -198,7 +198,7 @@ final class SimulatedCapture {
     byID = [:]
   }
 
-  /// Somebody changes the spool behind the daemon's back, while nothing is mounted.
+  /// A user changes the spool behind the daemon's back, while nothing is mounted.
   func editByHand() {
     for name in names where world.strikes(world.scenario.handEdits) {
       guard let file = byName[name] else { continue }
@@ -219,10 +219,10 @@ final class SimulatedCapture {
         file.pages.begin(with: file.bytes)
         noteMetadata(of: file)
         noteSynced(file)
-        // No two edits have the same time, as they could once an older content with its time was put back in between.
+        // No two edits have the same time, as they could once an older content with its time was restored in between.
         handEdits += 1
         file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000 + handEdits
-        // A clock that was set back makes what is edited now older than what had been delivered.
+        // A clock that was set back makes a present edit older than the delivery.
         file.isPutBack = file.isPutBack && file.modifiedNanoseconds <= file.latestNanoseconds
         file.wholeDelivery = nil
       }
@@ -230,7 +230,7 @@ final class SimulatedCapture {
     }
   }
 
-  /// An older content is put back from a backup, into the file or in its place. False when there is none.
+  /// An older content is restored from a backup, into the file or as a new one. False when there is none.
   private func putBack(_ file: File) -> Bool {
     guard let former = file.former, former.bytes != file.bytes, !file.isRemains,
       former.modifiedNanoseconds < file.modifiedNanoseconds
@@ -245,7 +245,7 @@ final class SimulatedCapture {
     return true
   }
 
-  /// It is copied, or replaced.
+  /// The file is copied, or replaced.
   func giveNewNumber(to file: File) {
     let inode = newNumber()
     byInode[file.inode] = nil
@@ -260,7 +260,7 @@ final class SimulatedCapture {
     return inode
   }
 
-  /// The planted mistake of `overlookHandEdits`: whatever a file holds is what its entry says.
+  /// The planted mistake `overlookHandEdits`: any content of a file counts as what its entry describes.
   func overlooking(_ entry: CatalogEntry) -> CatalogEntry {
     guard let file = byInode[entry.inode] else { return entry }
     var entry = entry
@@ -269,7 +269,7 @@ final class SimulatedCapture {
     return entry
   }
 
-  /// The planted mistake of `deliverOlder`.
+  /// The planted mistake `deliverOlder`.
   func forgettingDelivered(_ entry: CatalogEntry) -> CatalogEntry {
     guard byInode.sorted().contains(where: { $1.id == entry.id && $1.isPutBack }), entry.state == .complete else {
       return entry
@@ -289,7 +289,7 @@ final class SimulatedCapture {
     if file.released == nil, world.oracles[0].areHeldBack(file.names) {
       world.fail(.eviction, "\(id) is removed, and is published under no name that it has")
     }
-    // Of what is left of a copy nobody expects more.
+    // The remains of a copy are expected to hold no more.
     for oracle in world.oracles where !file.isRemains && !file.isMistaken {
       oracle.evicted(file.bytes, names: file.names) { sink?.publishedName(of: id, at: $0) ?? "" }
     }
@@ -302,7 +302,7 @@ final class SimulatedCapture {
     return true
   }
 
-  /// As `Filesystem` gives chunks back to the disk. The bytes stay here as what the file ought to hold; nobody reads them.
+  /// As `Filesystem` gives chunks up. The bytes stay here as the file's intended content; no program reads them.
   func release(_ candidate: ReleaseCandidate) {
     guard let file = byID[candidate.id], !file.activity.isGone else { return }
     for chunk in candidate.chunks {
@@ -320,23 +320,23 @@ final class SimulatedCapture {
       if let pointer = candidate.pointer, world.bug != .releaseUnrecorded { file.pointer = pointer }
       let start = min(file.bytes.count, Int(clamping: offset))
       let range = start..<min(file.bytes.count, start + candidate.chunkBytes)
-      // What was read and sent is what there is of it now, whatever the disk had in its place by then.
+      // What was read and sent is all that exists of the part now, whatever the disk had for it by then.
       if let sent = file.readPieces[start], sent.count == range.count {
         file.bytes.replaceSubrange(range, with: sent)
       }
       file.pages.punch(range, of: file.bytes)
-      // A hole is made where the disk has the bytes, and so the size.
+      // A hole is punched where the disk has the bytes, and so the size.
       file.metadata.commit()
     }
   }
 
-  /// What was given up belongs to a published file now, and to no session any more.
+  /// Parts that were given up belong to a published file now, and to no session any more.
   func delivered(_ id: FileID) {
     byID[id]?.isDelivered = true
     if let file = byID[id], file.released != nil { file.isPartlyDelivered = true }
   }
 
-  /// Whether a change needs what was given up; its writer is told so.
+  /// Whether a change needs parts that were given up; its writer gets an error.
   func refuses(_ extent: ContentExtent, of file: File) -> Bool {
     guard file.released?.isNeeded(for: extent) == true else { return false }
     file.integrity.lostContent(.changeRefused)
@@ -344,11 +344,12 @@ final class SimulatedCapture {
     return true
   }
 
-  /// A daemon has mounted. Each file says itself which one it is, and one that has got the inode number of another is not that.
+  /// A daemon has mounted. Each file has its identity in its label, and one that has got the inode number of another is
+  /// not that one.
   func mounted(_ daemon: any CaptureSink, knowing storage: SimulatedJournal.Storage, hiding hidden: LookupSet<FileID>) {
     sink = daemon
     takeUnlabelled(knownTo: storage)
-    // What the disk has refused while nothing was mounted nobody knows of.
+    // What the disk has refused while nothing was mounted is unknown.
     for file in byInode.sorted().map(\.value) where world.mayRefuse {
       forgetRefused(of: file)
       noteSettled(file)
@@ -374,7 +375,7 @@ final class SimulatedCapture {
     }
     world.time.after(delay) { [self] in
       guard self.mount == mount, isMounted else { return }
-      // The search waits until there is room again.
+      // The scan waits until there is room again.
       guard crowded.isEmpty else {
         return world.time.after(.milliseconds(50)) { [self] in
           if self.mount == mount, isMounted { scan(unread + crowded, thenAfter: pause) }
@@ -396,7 +397,8 @@ final class SimulatedCapture {
     }
   }
 
-  /// As `Filesystem.unload`: what the daemon knows of a file goes, unless the kernel knows it still, or its disk is asked.
+  /// As `Filesystem.unload`: the daemon drops a file's state, unless the kernel still knows the file, or its disk is
+  /// being queried.
   func unload(_ id: FileID) {
     guard sink?.isUnloaded(id) == true, let file = byID[id], file.activity.isQuiet, !file.activity.isGone,
       file.names.count == 1,
@@ -413,7 +415,7 @@ final class SimulatedCapture {
     noteSettled(file)
   }
 
-  /// As `Filesystem.meet`: a file is come upon again.
+  /// As `Filesystem.meet`: a file is found again.
   func meet(at path: RelativePath) -> SpoolMeeting {
     guard let file = byName[path] else { return .missing }
     if fails(.look) { return .unreadable }
@@ -421,7 +423,7 @@ final class SimulatedCapture {
     return .met(file.id)
   }
 
-  /// A program that asks of a file has the daemon come upon it.
+  /// A program that queries a file makes the daemon find it.
   func meetIfUnloaded(_ file: File) {
     guard sink?.isUnloaded(file.id) == true else { return }
     announceFound(file, again: true)
@@ -439,7 +441,7 @@ final class SimulatedCapture {
 
   // MARK: What programs do
 
-  /// Opens for writing, making the file if there is none.
+  /// Opens for writing, creating the file if there is none.
   func open(_ name: RelativePath) -> File {
     let file = byName[name] ?? create(name)
     file.descriptor = file.descriptor ?? file.pages.open()
@@ -448,7 +450,7 @@ final class SimulatedCapture {
   }
 
   private func create(_ name: RelativePath) -> File {
-    // As on a real disk, the number of a file that is gone is given to a new one.
+    // As on a real disk, the inode number of a removed file is given to a new one.
     let inode = newNumber()
     let file = File(inode: inode, id: FileID.random(using: &world.random), activity: .created)
     file.names = [name]
@@ -476,25 +478,25 @@ final class SimulatedCapture {
     tell(file, pendingEvent)
   }
 
-  /// The program that had it open is killed.
+  /// The program that had the file open is killed.
   func kill(_ file: File) {
     world.trace("writer of \(file.snapshot.brief) is killed")
     if file.activity.hasOpenRevision { file.integrity.writerKilled(signal: 9) }
     close(file)
   }
 
-  /// Somebody wants a file as it is: from now on its content may be published. So may that of one that is open and was not changed
-  /// since; what is being changed is settled first.
+  /// A user wants a file as it is: from now on its content may be published. The same holds for a file that is open and
+  /// unchanged; one that is being changed is settled first.
   func want(_ id: FileID) {
     guard let file = byID[id], file.activity.isQuiet || file.activity.needsNewRevision else { return }
-    // Of what an fsync was told of nobody keeps the pages.
+    // Pages whose refusal an fsync has reported are not kept.
     if file.refusal == nil, file.pages.isRefused { loseRefused(file) }
     file.wanted = file.shown
     noteMixed(file)
     for oracle in world.oracles { oracle.wanted(file.shown, names: file.names) }
   }
 
-  /// What was put back is not to replace what the catalog says was delivered.
+  /// A restored content is not to replace what the catalog records as delivered.
   func notePutBack(knownTo entries: [CatalogEntry], _ oracle: Oracle) {
     let known = LookupTable(entries.map { ($0.id, $0) })
     oracle.forgetOlder()
@@ -523,8 +525,8 @@ final class SimulatedCapture {
     noteSettled(file)
   }
 
-  /// Announces a change; the content changes until ``endMutation(_:of:writtenBytes:)``. Nil when nothing may change, or the daemon
-  /// has died over it.
+  /// Announces a change; the content changes until ``endMutation(_:of:writtenBytes:)``. Nil when nothing may change, or
+  /// the daemon has died during it.
   func beginMutation(of file: File, _ extent: ContentExtent) -> ContentMutation? {
     let isFirst = file.activity.needsNewRevision
     if isFirst { readMark(of: file) }
@@ -689,7 +691,7 @@ final class SimulatedCapture {
   func noteSettled(_ file: File) {
     noteTime(of: file)
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
-    // Where it is compared with what was delivered, it is proven, and may go out under another name.
+    // A file that is compared with its delivery is proven, and may be published under another name.
     if [.notOnDisk, .unproven].contains(file.integrity.interruption), let content = file.closed {
       for oracle in world.oracles { oracle.mayBeFoundAgain(content, names: file.names) }
     }
@@ -721,9 +723,9 @@ final class SimulatedCapture {
     }
   }
 
-  /// A content with a later time was there before: time went back, or a user has set a time that is yet to come. What is written then
-  /// looks like an older one to a start that knows nothing but what was published; so does another file from the same moment of a clock
-  /// that is coarse. What a start has held for that stays held under the next name.
+  /// A content with a later time was there before: time went back, or a user has set a future time. A later write then
+  /// looks older to a start that knows only what was published. So does another file from the same moment of a coarse
+  /// clock. What a start has held for that stays held under the next name.
   func looksOlder(_ file: File) -> Bool {
     let time = file.modifiedNanoseconds
     return file.lookedOlder || time < file.greatestNanoseconds

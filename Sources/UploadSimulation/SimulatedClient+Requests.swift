@@ -21,14 +21,14 @@ extension SimulatedClient {
     guard let file = capture.file(order.file) else {
       return readEnded(order, .failed(.gone), after: .microseconds(10))
     }
-    // As `ChunkReader`: the disk is asked before and after.
+    // As `ChunkReader`: the disk is queried before and after.
     if case .spoolFailing(let errno)? = capture.look(at: file).interruption {
       return readEnded(order, .failed(.system(errno: errno)), after: .microseconds(10))
     }
     let isTrusting = world.bug == .skipEpochCheck
     let isCurrent = order.isCurrent(file)
     guard isCurrent || isTrusting else { return readEnded(order, .changed, after: .microseconds(10)) }
-    // A read is not one moment: half of it is read before the other.
+    // A read is not one moment: its second half is read later.
     let middle = Int(order.offset) + order.byteCount / 2
     let first = file.piece(Int(order.offset)..<middle)
     let life = life
@@ -84,7 +84,7 @@ extension SimulatedClient {
 // MARK: Holes
 
 extension SimulatedClient {
-  /// As `HoleFinder`. What is zeros on a simulated disk is a hole of it, also what was given up and what the disk has lost.
+  /// As `HoleFinder`. Zeros on a simulated disk are holes, also those of parts that were given up or lost.
   func findHoles(_ order: HoleOrder) {
     let life = life
     let digest = ChunkDigest(ofZeros: order.chunkBytes)
@@ -101,7 +101,7 @@ extension SimulatedClient {
             && shown[bytes].allSatisfy { $0 == 0 }
         }.map { $0..<($0 + 1) }
         if !order.isTrusted(capture.look(at: file)) { chunks = [] }
-        // They count as read: what is given up of the file is what was sent of it.
+        // Holes count as read: what is given up of the file is what was sent of it.
         for start in chunks.map({ $0.lowerBound * order.chunkBytes }) {
           file.readPieces[start] = Array(shown[start..<start + order.chunkBytes])
         }
@@ -115,7 +115,8 @@ extension SimulatedClient {
 // MARK: Sending
 
 extension SimulatedClient {
-  /// Where they go is judged now: while a name is written to the disk another request may find that the address is gone.
+  /// The addresses are checked now: while a name is written to the disk another request may find that the address is
+  /// gone.
   func decided(_ orders: [RequestOrder]) {
     var orders = orders
     if world.bug == .stayAtFirstAddress {
@@ -125,7 +126,7 @@ extension SimulatedClient {
     sendNamed(orders)
   }
 
-  /// As `UploadEngine` does: what has a name goes at once, the rest once its names are on the disk.
+  /// As `UploadEngine` does: requests with a recorded name go at once, the rest once their names are on the disk.
   private func sendNamed(_ orders: [RequestOrder]) {
     if world.bug == .holdUpOthers, daemon?.clients.contains(where: { $0 !== self && $0.network.isAway }) == true {
       let life = life
@@ -172,7 +173,7 @@ extension SimulatedClient {
     if world.bug == .releaseBufferEarly, let read = order.order.chunks?.chunks.last?.read { buffers[read]?.wipe() }
   }
 
-  /// What is in a session alone is not given up for it.
+  /// A part whose only copy is in a session is not given up for the request.
   private func checkRetention(_ order: SendOrder) {
     switch order {
     case .openSession(let opening):
@@ -211,7 +212,7 @@ extension SimulatedClient {
     return extra
   }
 
-  /// For each member of a request what it carries.
+  /// The bytes that each member of a request carries.
   private func carried(by order: SendOrder) -> [CarriedBytes?] {
     switch order {
     case .chunk, .run: (order.chunks?.chunks ?? []).map { carried($0.read, as: nil) }
@@ -295,7 +296,7 @@ extension SimulatedClient {
     publications.ended(order.id, outcome)
     if case .commit(let commit) = order.order {
       committed[commit.session.id] = commit.fileID
-      // Also of a content that is not the file's any more.
+      // Also of a content that is no longer the file's.
       if case .published = outcome, let id = commit.fileID { capture.delivered(id) }
     }
     if case .querySession(let session) = order.order, case .published = outcome, let id = committed[session.id] {
@@ -319,7 +320,7 @@ extension SimulatedClient {
     if let again, isUp { start(extra(order), again) }
   }
 
-  /// The planted mistake of `resendPublished`.
+  /// The planted mistake `resendPublished`.
   private func forgetPublication(_ order: RequestOrder) {
     let life = life
     let gone = StepOutcome.refused(StepFailure(.sessionGone, "the session is unknown"))
@@ -329,7 +330,7 @@ extension SimulatedClient {
     }
   }
 
-  /// The planted mistake of `ignoreEpochAtCommit`.
+  /// The planted mistake `ignoreEpochAtCommit`.
   private func believe(_ receipt: Receipt) {
     guard let file = capture.file(named: RelativePath(receipt.name)) else { return }
     var entry = CatalogEntry(
@@ -435,7 +436,7 @@ extension StepOutcome {
 }
 
 extension DestinationStep {
-  /// What a receiver has to decode, but for a frame around all of it.
+  /// The encodings that a receiver has to decode, but for a frame around all of them.
   fileprivate var encodings: LookupSet<OfferedEncoding> {
     let encodings =
       switch self {
@@ -456,7 +457,7 @@ extension DestinationStep {
 }
 
 extension ChunkEncoding {
-  /// What a receiver has to offer for it; nil for plain bytes, which each takes.
+  /// The encoding that a receiver has to offer for it; nil for plain bytes, which each takes.
   fileprivate var offered: OfferedEncoding? {
     switch self {
     case .identity: nil

@@ -13,9 +13,9 @@ final class SimulatedClient: CopyHolder {
   unowned let network: SimulatedNetwork
   let site: Site
   weak var daemon: SimulatedDaemon?
-  /// What it remembers of a server dies with the process.
+  /// The destination; its memory of a server dies with the process.
   private(set) var destination: any Destination
-  /// What the destination pretends.
+  /// The lie of the destination.
   let lie: Lie?
   let storage: SimulatedJournal.Storage
   let checks: ClientChecks
@@ -26,31 +26,32 @@ final class SimulatedClient: CopyHolder {
   private var isActing = false
   var buffers: OrderedDictionary<ReadID, SimulatedBuffer> = [:]
   var reads: LookupSet<ReadID> = []
-  /// Of those, and of the buffers, the small ones.
+  /// Of the reads and the buffers, the small ones.
   var smallReads: LookupSet<ReadID> = []
-  /// How long the others are.
+  /// The lengths of the other buffers.
   var bufferBytes: OrderedDictionary<ReadID, Int> = [:]
   var sentCounters: OrderedDictionary<HTTPRequestID, (counter: SentByteCounter, byteCount: Int, answered: Int)> =
     [:]
   private var memory = MemoryBudget.full
   private var alarm: MonotonicTime?
   private var time = RunningTime()
-  /// What this start has found in the catalog.
+  /// The catalog entries at this start.
   private var recovered: [CatalogEntry] = []
-  /// Which captures the catalog knew at this start, by their inode numbers.
+  /// The captures that the catalog knew at this start, by their inode numbers.
   private var recordedIdentities: LookupTable<UInt64, FileID> = [:]
-  /// Counts starts: whatever was under way in an earlier one comes to nothing.
+  /// The number of starts: whatever was in flight in an earlier one has no effect.
   private(set) var life = 0
   private(set) var recordedDigests: LookupTable<FileID, LookupTable<Int, ChunkDigest>> = [:]
-  /// Whose each session is that a commit was sent for.
+  /// The file of each session that a commit was sent for.
   var committed: LookupTable<String, FileID> = [:]
   var firstPaths: LookupTable<[UInt8], RelativePath> = [:]
   var extraRequest: UInt64 = 1 << 60
-  /// Those of which the records could not be read at the start, for a planted mistake.
+  /// Sessions whose records could not be read at the start, for a planted mistake.
   private(set) var unreadSessions: LookupSet<String> = []
-  /// What captures are called there.
+  /// The published names of captures.
   private(set) var names: SimulatedNames
-  /// Whose the names are there.
+  /// The owners of the published names. A bucket that lies has captures numbered that need no number, for which the
+  /// oracle has no names.
   // A bucket that lies has captures numbered that need no number, for which the oracle has no names.
   private(set) lazy var publications = SimulatedPublications(
     world, isLiedTo: world.scenario.isLiar && site.isTroubled && site.server == .receiver,
@@ -58,7 +59,7 @@ final class SimulatedClient: CopyHolder {
   ) { [unowned self] in
     destination
   }
-  /// Those who wait for deliveries; nil where nobody does.
+  /// Calls that wait for deliveries; nil where there are none.
   private(set) var waits: SimulatedWaits?
 
   init(
@@ -86,18 +87,18 @@ final class SimulatedClient: CopyHolder {
 
   var isUp: Bool { schedule != nil }
 
-  /// Everything is delivered or has failed, and nothing is under way.
+  /// Everything is delivered or has failed, and nothing is in flight.
   var isIdle: Bool {
     schedule?.isIdle == true && journal?.isQuiet == true && reads.isEmpty && network.isQuiet && outbox.isEmpty
       && names.isQuiet && !isToReadAgain && !waitsForDestination
   }
 
-  /// What was read of a file before it has its final name stays in its buffers while the destination is away.
+  /// Bytes of a file that were read before it has its final name stay in buffers while the destination is away.
   private var waitsForDestination: Bool {
     !buffers.isEmpty && schedule?.summary(at: world.time.clockReading).nextAttemptMilliseconds != nil
   }
 
-  /// No call waits any more for what could not be read to be sent for ten seconds, but once the disk is well it is delivered.
+  /// No call waits any more for a file that could not be read for ten seconds, but once the disk works it is delivered.
   private var isToReadAgain: Bool {
     world.isHealed
       && capture.ids.contains { id in
@@ -174,13 +175,13 @@ final class SimulatedClient: CopyHolder {
     if world.bug == .spin { spin() }
   }
 
-  /// What is known is written down.
+  /// The known state is written down.
   func flush() {
     let uploads = capture.names.compactMap { capture.file(named: $0)?.id }
     journal?.flush(resuming: uploads.filter { resumeSnapshot(of: $0, since: nil) != nil })
   }
 
-  /// What the spool's disk has is written down.
+  /// What the spool's disk has is recorded.
   func endDisk() { if world.scenario.bareCopies > 0 { journal?.endDisk(capture) } }
 
   /// The process is gone.
@@ -207,7 +208,7 @@ final class SimulatedClient: CopyHolder {
     network.forgetClient()
   }
 
-  /// Somebody goes through all files: what has failed is tried again, and what was interrupted is published.
+  /// A user goes through all files: failed ones are retried, and interrupted ones are published.
   func retryAll() {
     world.trace("retry all")
     for file in capture.ids {
@@ -219,12 +220,13 @@ final class SimulatedClient: CopyHolder {
     }
   }
 
-  /// As the engine obeys what is written to a file's status. True when it was obeyed and is durable.
+  /// As the engine carries out a command that is written to a file's status. True when it was carried out and is
+  /// durable.
   @discardableResult
   func execute(_ command: FileCommand, on id: FileID) -> Bool {
     world.trace("\(command.rawValue) \(id)")
     if let file = capture.file(id) { capture.meetIfUnloaded(file) }
-    // The client goes by what the spool has told it last, whatever it could say now.
+    // The client uses the spool's latest report, whatever the spool could report now.
     if command == .publish, isHeldBack(id) { capture.want(id) }
     var outcome = FileCommandOutcome.unknownFile
     checks.beginsAnew(id)
@@ -240,12 +242,12 @@ final class SimulatedClient: CopyHolder {
     return state == .held || state == .interrupted && !isOfSpool && !isLeftOfDelivered(id, code)
   }
 
-  /// What may be left of a delivered content takes the place of that by no word: whatever of it is published is a violation.
+  /// The remains of a delivered content replace it by no command: whatever of them is published is a violation.
   private func isLeftOfDelivered(_ id: FileID, _ code: String?) -> Bool {
     ["not-on-disk", "unproven"].contains(code) && schedule?.catalogEntry(of: id)?.state == .complete
   }
 
-  /// False when the effect fails, or when the machine goes down instead.
+  /// False when the effect fails, or when the machine crashes instead.
   func admits(_ kind: EffectKind) -> Bool {
     switch world.verdict(on: kind, of: .client) {
     case .done: return true
@@ -264,7 +266,7 @@ final class SimulatedClient: CopyHolder {
     if case .changed(let snapshot) = event { checks.beginsAnew(snapshot.id) }
     if let file = event.file { checks.mayGoOutAnew(file) }
     var former: FormerPublication?
-    // What is not known to have been delivered would be known to have been published.
+    // A file that is not known as delivered would be known as published.
     let isOverlooked = world.bug == .deliverOlder
     if !isOverlooked, let snapshot = event.found, schedule?.mayComeAfterPublication(snapshot) == true {
       former = publications.former(at: snapshot.names)
@@ -287,7 +289,7 @@ final class SimulatedClient: CopyHolder {
     return known.sizeBytes == snapshot.sizeBytes && known.modifiedNanoseconds == snapshot.modifiedNanoseconds
   }
 
-  /// What the catalog says of a file that memory does not hold.
+  /// The catalog entry of a file that memory does not hold.
   private func recall(_ id: FileID) {
     guard isUnloaded(id), let entry = storage.catalog[id] else { return }
     schedule?.recall(entry)
@@ -363,17 +365,17 @@ final class SimulatedClient: CopyHolder {
     apply { $0.recorded(id, receipt: receipt, at: $1) }
   }
 
-  /// What the catalog says is delivered is what the receiver has confirmed, byte for byte.
+  /// What the catalog records as delivered is what the receiver has confirmed, byte for byte.
   func checkCatalog(_ entries: [CatalogEntry]) {
     for entry in entries where entry.state == .complete {
       guard let file = capture.file(entry.id), !file.isRemains, !file.isMistaken, file.inode == entry.inode,
         UInt64(file.bytes.count) == entry.sizeBytes,
         file.modifiedNanoseconds == entry.modifiedNanoseconds, !file.activity.hasOpenRevision
       else { continue }
-      // What somebody wants as it is goes out before the spool hears of that.
+      // A file that a user wants as it is is sent before the spool gets the order.
       let content = file.wanted == file.shown ? file.shown : file.bytes
       let delivered = site.oracle.bytes(ofReceipt: entry.receipt?.id ?? "")
-      // Of what the spool's disk has lost the receiver had all.
+      // The receiver had all of what the spool's disk has lost.
       let isFoundAgain = file.integrity.interruption == .notOnDisk && delivered == file.closed
       if delivered != content, !isFoundAgain {
         world.fail(.receipt, "the catalog has \(entry.path.displayText) complete with a receipt for other bytes")
@@ -384,8 +386,7 @@ final class SimulatedClient: CopyHolder {
   // MARK: Deciding and acting
 
   func apply(_ event: (inout UploadSchedule, ClockReading) -> Void) {
-    // In place: a copy of the schedule for each event is a third of what a simulation costs.
-    // Virtual time knows no process that does not run, only machines that sleep.
+    // Virtual time has no stopped processes, only machines that sleep.
     let (now, pause) = time.read(world.time.clockReading, wantedAt: nil)
     let decision = schedule?.decide(
       { schedule, now in
@@ -399,7 +400,7 @@ final class SimulatedClient: CopyHolder {
     act()
   }
 
-  /// Goes over all files, and so not after each event.
+  /// Checks all files, and so not after each event.
   private func checkConsistency() {
     decisionCount &+= 1
     guard decisionCount.isMultiple(of: 32), let broken = schedule?.brokenInvariants.first else { return }
@@ -426,12 +427,12 @@ final class SimulatedClient: CopyHolder {
     guard let deadline else { return }
     let life = life
     let isImpatient = world.bug == .retryWithoutDelay
-    // The clock of this mistake runs ahead, and pauses that double take it out of what can be told.
+    // The clock of this mistake runs ahead, and doubling pauses exceed its range.
     if isImpatient, deadline.nanoseconds > .max / 4 { return }
     let wallTime = world.time.wallNanoseconds + deadline.nanoseconds - world.time.nanoseconds
     world.time.at(isImpatient ? world.time.nanoseconds + 1_000_000 : deadline.nanoseconds) { [self] in
       guard self.life == life, alarm == deadline else { return }
-      // It was set back: this alarm is for a time that comes in weeks.
+      // The clock was set back: this alarm is for a time weeks away.
       if world.bug == .wakeByWallClock, world.time.wallNanoseconds < wallTime { return }
       alarm = nil
       apply { schedule, now in
@@ -520,17 +521,17 @@ final class SimulatedClient: CopyHolder {
     }
   }
 
-  /// Why a file is not published, as the status tells.
+  /// Why a file is not published, by its status.
   func explanation(of id: FileID) -> (state: FileStatus.State?, code: String?) {
     let status = schedule?.status(
       of: id, publishedName: { publishedName(of: id, at: $0) }, at: world.time.clockReading)
     if status == nil, isUnloaded(id) { return (storage.catalog[id]?.state == .complete ? .complete : .queued, nil) }
-    // What waits for other contents of its file has not failed.
+    // A file that waits for another of its contents has not failed.
     let reason = status?.state == .waiting ? status?.reason : nil
     return (status?.state, status?.lastFailure?.code ?? reason)
   }
 
-  /// Nothing is lent out while nothing is under way.
+  /// No buffer is held while nothing is in flight.
   func checkIdle() {
     if waits?.isEmpty == false { world.fail(.waits, "a call waits while nothing is under way") }
     if !buffers.isEmpty { world.fail(.leaks, "\(buffers.count) buffers are held while nothing is under way") }
@@ -555,7 +556,7 @@ final class SimulatedClient: CopyHolder {
 // MARK: Once a second
 
 extension SimulatedClient {
-  /// As the driver does: memory is looked at, and room is made. And what is under way is checked.
+  /// As the driver does: memory is checked, and room is made. Requests in flight are checked as well.
   private func tick() {
     let life = life
     world.time.after(.seconds(1)) { [self] in
@@ -572,7 +573,7 @@ extension SimulatedClient {
     }
   }
 
-  /// What waits says why.
+  /// A waiting file has a reason.
   private func checkExplanations() {
     if capture.isScanFailing, schedule?.summary(at: world.time.clockReading).lastFailure == nil {
       world.fail(.explanation, "the scan waits for what cannot be read, and nothing says so")
@@ -598,7 +599,7 @@ extension SimulatedClient {
     }
   }
 
-  /// A writer pauses and asks again, as the filesystem lets it.
+  /// A writer pauses and tries again, as the filesystem allows.
   private func findNoSpace(times: Int) {
     if world.bug == .releaseUnrecorded { pretendRecords() }
     var candidates: [ReleaseCandidate] = []
@@ -611,7 +612,7 @@ extension SimulatedClient {
     }
   }
 
-  /// The planted mistake of `releaseUnrecorded`.
+  /// The planted mistake `releaseUnrecorded`.
   private func pretendRecords() {
     for id in capture.names.compactMap({ capture.file(named: $0)?.id }) {
       if let mark = resumeSnapshot(of: id, since: nil)?.mark { resumeSaved(id, mark) }
@@ -627,12 +628,12 @@ extension SimulatedClient {
     if world.bug != .ignoreMemory { apply { $0.memoryChanged(to: budget, at: $1) } }
   }
 
-  /// The planted mistake of `spin`.
+  /// The planted mistake `spin`.
   private func spin() {
     world.time.after(.nanoseconds(1)) { [self] in spin() }
   }
 
-  /// The planted mistake of `evictUnshown`.
+  /// The planted mistake `evictUnshown`.
   private func firstUnshown() -> EvictionCandidate? {
     let delivered = capture.ids.filter { explanation(of: $0).state == .complete }
     return delivered.lazy.compactMap { self.capture.file($0)?.snapshot }
@@ -640,7 +641,8 @@ extension SimulatedClient {
         EvictionCandidate.init)
   }
 
-  /// Removes the local copy that was delivered first. As in the filesystem time goes by between the choice and the deed.
+  /// Removes the local copy that was delivered first. As in the filesystem time passes between the choice and the
+  /// removal.
   private func evict() {
     if world.bug == .evictUndelivered, let file = capture.names.lazy.compactMap({ self.capture.file(named: $0) }).first
     {

@@ -2,25 +2,25 @@ import FileModel
 import Lookup
 import UploadEngine
 
-/// Hears what the mount reports.
+/// Receives the events of the mount.
 protocol CaptureSink: AnyObject {
   func handle(_ event: FileEvent)
   func contentWillChange(_ id: FileID) -> Bool
-  /// A content that nobody writes any more.
+  /// A content without writers.
   func settled(_ file: SimulatedCapture.File)
   /// A program waits for a file.
   func wait(for file: SimulatedCapture.File)
   func publishedName(of id: FileID, at path: RelativePath) -> String
-  /// More files may be met.
+  /// More files may be found.
   var hasRoomForFiles: Bool { get }
-  /// Memory does not hold the file.
+  /// The file is not in memory.
   func isUnloaded(_ id: FileID) -> Bool
 }
 
-/// The process: one client for each destination, over one spool. They start and end together, and what concerns the one copy of
-/// a file is decided here, as `EngineGroup` does.
+/// The process: one client for each destination, over one spool. They start and end together, and decisions about the
+/// one copy of a file are made here, as `EngineGroup` does.
 final class SimulatedDaemon: CaptureSink {
-  /// A place that is well has what is complete after so long, whatever another one does.
+  /// The longest until a healthy destination has a complete file, whatever another one does.
   private static let heldUpMax: Int64 = 60_000_000_000
 
   private unowned let world: World
@@ -51,7 +51,7 @@ final class SimulatedDaemon: CaptureSink {
     if clients.count > 1 { tick(clients[0].life) }
   }
 
-  /// The process dies; with the power, what its disk had not synced goes, too.
+  /// The process dies; with the power, what its disk had not synced is lost as well.
   func crash() {
     guard isUp else { return }
     let takesPower = world.random.happens(world.scenario.powerCuts)
@@ -60,7 +60,7 @@ final class SimulatedDaemon: CaptureSink {
     end()
   }
 
-  /// An orderly end: what is known is written down, and the rest waits for the next start.
+  /// An orderly end: the known state is written down, and the rest waits for the next start.
   func stop() {
     guard isUp else { return }
     world.trace("client: stops")
@@ -121,7 +121,7 @@ final class SimulatedDaemon: CaptureSink {
     SharedCopy.candidates(world.bug == .evictForOne ? Array(clients[...0]) : clients, countMax: countMax)
   }
 
-  /// Once a second: nobody is held up by another destination.
+  /// Once a second: no destination delays another.
   private func tick(_ life: Int) {
     world.time.after(.seconds(1)) { [self] in
       guard clients[0].life == life else { return }
@@ -133,7 +133,7 @@ final class SimulatedDaemon: CaptureSink {
   private func checkHeldUp(_ client: SimulatedClient) {
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
       guard let file = capture.file(named: name), file.activity.isQuiet, file.integrity.interruption == nil,
-        // What was put back by hand is held where a later content was delivered.
+        // A restored file is held where a later content was delivered.
         client.site.oracle.isFor(name), !file.isPutBack, !file.isReplaced
       else { continue }
       let waited = world.time.nanoseconds - max(file.settledAt, startedAt)

@@ -1,21 +1,21 @@
 import Lookup
 import OrderedCollections
 
-/// Why a disk does not do what it is asked.
+/// Why a disk operation fails.
 enum DiskFailure: Error, Hashable {
   case broken
   case full
-  /// The machine went down: nothing is tidied up behind it.
+  /// The machine crashed: no cleanup runs.
   case crashed
 }
 
-/// A disk with a page cache: what was not synced may be lost, in part and in any order, when the power goes. Names are kept
-/// in the order in which they were made, as a journaling filesystem does.
+/// A disk with a page cache: what was not synced may be lost, in part and in any order, when the power fails. Names are
+/// kept in the order in which they were made, as a journaling filesystem does.
 ///
-/// What the disk refuses the kernel keeps in memory as if it had been written, until it needs the room. It tells of that once, to
-/// the next sync of the file: each file is open once between two starts of its machine's process.
+/// What the disk refuses the kernel keeps in memory as if it had been written, until it needs the room. It reports that
+/// once, to the next sync of the file: each file is open once between two starts of its machine's process.
 final class SimulatedDisk {
-  /// One file, whatever it is called.
+  /// One file, under any name.
   final class Node {
     let number: UInt64
     fileprivate(set) var bytes: [UInt8] = []
@@ -25,10 +25,10 @@ final class SimulatedDisk {
     fileprivate(set) var durable: [UInt8] = []
     fileprivate var dirty: LookupSet<Int> = []
     fileprivate var refused: LookupSet<Int> = []
-    /// Nobody was told that something is refused.
+    /// A refusal was not reported yet.
     fileprivate var hasError = false
 
-    /// Something of it is in memory alone, and may be lost without a crash.
+    /// Some of the file is in memory alone, and may be lost without a crash.
     var isInDoubt: Bool { !refused.isEmpty || hasError }
 
     fileprivate init(number: UInt64) { self.number = number }
@@ -47,7 +47,7 @@ final class SimulatedDisk {
   private var unsynced: [NameChange] = []
   private var nextNumber: UInt64 = 1
   var clock: () -> Int64 = { 0 }
-  /// Asked before every effect; throws when the effect is to fail.
+  /// Called before every effect; throws when the effect is to fail.
   var admit: (EffectKind) throws(DiskFailure) -> Void = { _ throws(DiskFailure) in }
 
   func node(_ path: String) -> Node? { names[path] }
@@ -89,7 +89,7 @@ final class SimulatedDisk {
     }
   }
 
-  /// A bit falls over.
+  /// Flips a bit.
   func damage(_ path: String, from first: Int = 0, using random: inout SeededGenerator) {
     guard let node = names[path], first < node.bytes.count,
       let index = node.bytes.indices.dropFirst(first).randomElement(using: &random)
@@ -98,7 +98,7 @@ final class SimulatedDisk {
     node.writeBack(refuses: { false })
   }
 
-  /// Takes away a torn end, which cannot fail.
+  /// Cuts off a torn end, which cannot fail.
   func cut(_ path: String, to count: Int) {
     guard let node = names[path], count < node.bytes.count else { return }
     node.bytes.removeLast(node.bytes.count - count)
@@ -111,7 +111,7 @@ final class SimulatedDisk {
     do throws(DiskFailure) {
       try admit(.sync)
     } catch {
-      // Who has synced is told, and nobody after that.
+      // The syncing caller gets the error, and no later one does.
       if error != .crashed { node.writeBack(refuses: { true }) }
       node.hasError = false
       throw error
@@ -123,12 +123,12 @@ final class SimulatedDisk {
     }
   }
 
-  /// The kernel writes back by itself.
+  /// The kernel writes back without a sync.
   func writeBack(_ path: String, refuses: () -> Bool) {
     if let node = names[path], !node.dirty.isEmpty { node.writeBack(refuses: refuses) }
   }
 
-  /// Of what need not be written some goes out of memory: what the disk has in its place is read from then on.
+  /// Some clean pages are evicted: reads return what the disk has instead.
   func drop(_ path: String, drops: () -> Bool = { true }) {
     guard let node = names[path] else { return }
     for sector in node.refused.sorted() where drops() {
@@ -137,7 +137,7 @@ final class SimulatedDisk {
     }
   }
 
-  /// Everything that lies there.
+  /// All paths on the disk.
   var paths: [String] { names.keys.sorted() }
 
   func rename(_ from: String, to: String) throws(DiskFailure) {
@@ -170,7 +170,7 @@ final class SimulatedDisk {
     }
   }
 
-  /// The power goes: of what was not synced, some is there and some is not.
+  /// The power fails: of what was not synced, some is there and some is not.
   func losePower(using random: inout SeededGenerator) {
     let kept = Int.random(in: 0...unsynced.count, using: &random)
     for index in 0..<kept {
@@ -208,10 +208,10 @@ extension SimulatedDisk.Node {
     durable = onDisk
   }
 
-  /// As long as the file is, with what the disk had in the place of what it has refused.
+  /// As long as the file, with the disk's bytes where it has refused some.
   private var onDisk: [UInt8] { refused.sorted().reduce(bytes) { durable(in: $1, of: $0) } }
 
-  /// These bytes, with what the disk has in a sector.
+  /// These bytes, with the disk's bytes in one sector.
   fileprivate func durable(in sector: Int, of bytes: [UInt8]) -> [UInt8] {
     var bytes = bytes
     for place in sector
@@ -223,8 +223,8 @@ extension SimulatedDisk.Node {
     return bytes
   }
 
-  /// The kernel writes a file back when it likes: all of it may have been on the disk before the power went, or nothing, or
-  /// some sectors. So a journal may tell of data that is lost.
+  /// The kernel writes a file back at any time: all of it may have been on the disk before the power failed, or
+  /// nothing, or some sectors. So a journal may record data that is lost.
   fileprivate func tear(using random: inout SeededGenerator) {
     defer {
       dirty = []

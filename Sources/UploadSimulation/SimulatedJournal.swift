@@ -3,8 +3,8 @@ import Integrity
 import Lookup
 import UploadEngine
 
-/// The client's catalog and resume records, written as `EngineJournal` writes them: one thing after the other, named by file,
-/// with the content fetched when it is written. The catalog is a database, so a batch is there or not; resume records go
+/// The client's catalog and resume records, written as `EngineJournal` writes them: one at a time, named by file, with
+/// the content fetched when it is written. The catalog is a database, so a batch is there or not. Resume records go
 /// through the real coding to a disk that can tear and lose them.
 final class SimulatedJournal {
   private enum CatalogWork { case record, forget }
@@ -15,17 +15,17 @@ final class SimulatedJournal {
     var entries: [CatalogEntry]
     var forgotten: [FileID]
     var discarded: LookupTable<String, DiscardedSession?>
-    /// Those of the entries after which their files are unloaded.
+    /// Files that are unloaded after their entries are written.
     var unloads: LookupSet<FileID> = []
   }
 
-  /// What outlives the process.
+  /// The state that outlives the process.
   final class Storage {
     let disk = SimulatedDisk()
     var catalog: LookupTable<FileID, CatalogEntry> = [:]
     /// Sessions that are to be ended.
     fileprivate var discarded: LookupTable<String, DiscardedSession> = [:]
-    /// In which order the rows were written, and up to which the spool's disk has what they describe.
+    /// The order in which the rows were written, and up to which the spool's disk has what they describe.
     private var changes: LookupTable<FileID, Int64> = [:]
     private var lastChange: Int64 = 0
     private var onDiskThrough: Int64 = 0
@@ -40,7 +40,7 @@ final class SimulatedJournal {
 
     var discardedSessions: [DiscardedSession] { discarded.sorted().map(\.value) }
 
-    /// In the order in which they were recorded last.
+    /// The entries in the order of their latest recording.
     var entriesByChange: [CatalogEntry] { entries.sorted { (changes[$0.id] ?? 0) < (changes[$1.id] ?? 0) } }
 
     func put(_ entry: CatalogEntry) {
@@ -71,7 +71,7 @@ final class SimulatedJournal {
       return (lastChange, lastChange > onDiskThrough)
     }
 
-    /// The records that can be read; damaged ones are put aside.
+    /// The records that can be read; damaged ones are set aside.
     func records() -> [ResumeRecord] {
       disk.paths(below: "resume/").compactMap { path in
         guard !path.hasSuffix(".tmp"), let bytes = disk.bytes(path) else { return nil }
@@ -79,7 +79,7 @@ final class SimulatedJournal {
       }
     }
 
-    /// As the engine reads them at a start: what the disk cannot say is asked for again a few times, and then there may be more.
+    /// As the engine reads them at a start: what the disk cannot return is read again a few times, and then there may be more.
     func load(_ world: World) -> (records: [ResumeRecord], isIncomplete: Bool) {
       let all = records()
       guard world.mayRefuse else { return (all, false) }
@@ -113,14 +113,14 @@ final class SimulatedJournal {
 
     func wipe(_ id: FileID) { disk.unlink(SimulatedJournal.path(id)) }
 
-    /// The spool's state is gone, or did not come along.
+    /// The spool's state is lost, or was not copied with it.
     func lose() {
       catalog = [:]
       discarded = [:]
       for path in disk.paths(below: "resume/") { disk.unlink(path) }
     }
 
-    /// What may have become of it since the last start.
+    /// The damage since the last start.
     func suffer(_ world: World) {
       if world.strikes(world.scenario.lostKeys) {
         world.trace("client: another master key")
@@ -140,18 +140,18 @@ final class SimulatedJournal {
   private var resume: [(id: FileID, work: ResumeWork)] = []
   private var measures: [FileID] = []
   private var unloads: [FileID] = []
-  /// Sessions that are to be ended; nil those that are so no longer.
+  /// Sessions that are to be ended; nil for those that no longer are.
   private var discarded: LookupTable<String, DiscardedSession?> = [:]
   private var logs: LookupTable<FileID, Log> = [:]
   private var isRunning = false
   private var isDead = false
-  /// Of which the entries are to be written again.
+  /// The number of windows whose entries are to be written again.
   private var refusedWindows = 0
   private var window: Window?
   private var rounds = DiskRounds()
   private var round: Int64?
   private var hasNewRows = true
-  /// Files of which the rounds know.
+  /// Files that the rounds know.
   private var inRounds: LookupSet<FileID> = []
 
   init(_ world: World, _ client: SimulatedClient, _ storage: Storage) {
@@ -234,7 +234,7 @@ final class SimulatedJournal {
       measures = []
       for id in ids { client.measure(id) }
     }
-    // The catalog first: a record is of no use without the entry that says whose it is.
+    // The catalog first: a record is of no use without the entry that names its file.
     if !catalog.isEmpty || !discarded.isEmpty || !unloads.isEmpty {
       return readWindow()
     } else if let work = resume.first {
@@ -383,7 +383,7 @@ final class SimulatedJournal {
     }
   }
 
-  /// What is new by then takes the place of what could not be written.
+  /// Later entries replace what could not be written.
   private func retry(_ window: Window) {
     world.trace("client: the catalog cannot be written")
     refusedWindows += 1
@@ -424,7 +424,7 @@ final class SimulatedJournal {
     inRounds = there
   }
 
-  /// At an orderly end: everything that waits is written, as far as the disk allows.
+  /// At an orderly end: everything waiting is written, as far as the disk allows.
   func flush(resuming uploads: [FileID]) {
     for id in uploads where !isDead {
       guard let snapshot = client.resumeSnapshot(of: id, since: nil),

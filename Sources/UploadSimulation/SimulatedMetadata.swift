@@ -1,11 +1,11 @@
-/// What a journaling filesystem keeps of one file beside its bytes: size and label, whose changes get to the disk in their order and at
-/// any time, before or after the bytes that they belong to.
+/// What a journaling filesystem keeps of one file beside its bytes: size and label. Their changes reach the disk in
+/// their order and at any time, before or after the bytes that they belong to.
 struct SimulatedMetadata {
   struct State {
     var mark = SimulatedCapture.Mark.none
     var count = 0
     var modifiedNanoseconds: Int64 = 0
-    /// Of what the disk had at the last sync, so much was not cut off since.
+    /// Of what the disk had at the last sync, the length that was not cut off since.
     var keptCount = 0
   }
 
@@ -16,20 +16,20 @@ struct SimulatedMetadata {
 
   var last: State { later.last ?? durable }
 
-  /// Something has changed, and the disk may learn of it.
+  /// Something has changed, and may reach the disk.
   mutating func note(_ mark: SimulatedCapture.Mark, count: Int, modifiedNanoseconds: Int64) {
     later.append(
       State(
         mark: mark, count: count, modifiedNanoseconds: modifiedNanoseconds, keptCount: min(last.keptCount, count)))
   }
 
-  /// The disk has all changes by now, and need not have the bytes.
+  /// The disk has all changes by now, but not necessarily the bytes.
   mutating func commit() {
     durable = last
     later = []
   }
 
-  /// The disk has a name that the file got by now, and what was put on the file before; its size may still be an earlier one.
+  /// The disk has a name that the file got by now, and the earlier label; its size may still be an earlier one.
   mutating func commitMark() {
     let mark = last.mark
     durable.mark = mark

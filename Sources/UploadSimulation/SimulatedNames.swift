@@ -2,8 +2,8 @@ import FileModel
 import Lookup
 import UploadEngine
 
-/// What captures are called where they are published: the real names and their real ledger, which outlives the process. To
-/// decide takes time, as the disk does, and fails with it.
+/// The published names of captures: the real names and their real ledger, which outlives the process. A decision takes
+/// time, as the disk does, and fails with it.
 final class SimulatedNames {
   private struct Job {
     var wanted: [(file: FileID, path: RelativePath)]
@@ -17,7 +17,7 @@ final class SimulatedNames {
   private var ledger: NameLedger?
   private let checks: NameChecks?
   private var mistakes = NameMistakes()
-  /// Those of this start.
+  /// The published names of this start.
   private(set) var known: PublishedNames?
   private var jobs: [Job] = []
   private var isDeciding = false
@@ -39,7 +39,7 @@ final class SimulatedNames {
       var rules = FileRules()
       rules.defaults.name = text.isEmpty ? nil : try NameTemplate(text)
       if world.bug == .forgetNames { ledger = nil }
-      // Without one, and without a template, what templates had given would be other captures' paths, which costs numbers.
+      // Without a ledger, and without a template, names by templates would be other captures' paths, which costs numbers.
       if ledger != nil, rules.haveNames, world.strikes(world.scenario.lostLedgers) {
         world.trace("client: the record of names is lost")
         ledger = nil
@@ -81,7 +81,7 @@ final class SimulatedNames {
     known = nil
   }
 
-  /// Nil while it has to be decided.
+  /// Nil while the name has to be decided.
   func name(of file: FileID, at path: RelativePath) -> RelativePath? {
     guard let known else { return path }
     return mistakes.name(of: file, at: path) ?? known.name(of: mistakes.identity(of: file), at: path)
@@ -102,7 +102,7 @@ final class SimulatedNames {
     }
   }
 
-  /// As the engine does for what was published at the path of a file that was met.
+  /// As the engine does for what was published at the path of a file that was found.
   func recall(_ file: FileID) {
     do throws(StorageError) {
       try known?.recall([file])
@@ -149,7 +149,7 @@ final class SimulatedNames {
       world.fail(.names, "names cannot be decided: \(error.message)")
     }
     for (file, path) in wanted {
-      // The next one of the batch may have taken it.
+      // The next file of the batch may have taken the name.
       guard let name = name(of: file, at: path) else { continue }
       world.trace("names: \(file) at \(path.displayText) is \(name.displayText)")
       checks?.used(name, for: file, at: path)

@@ -4,8 +4,9 @@ import OrderedCollections
 import ReceiverCore
 import UploadEngine
 
-/// Carries requests to the receiver and answers back, as slowly and as badly as the scenario wants. To the client it behaves
-/// as the transport does: each request is answered once, also when it is cancelled, and what does not move is ended.
+/// Carries requests to the receiver and answers back, as slowly and as badly as the scenario demands. To the client it
+/// behaves as the transport does: each request is answered once, also when it is cancelled, and what does not move is
+/// ended.
 final class SimulatedNetwork {
   typealias Completion = (Result<HTTPResponse, TransportError>) -> Void
 
@@ -35,7 +36,7 @@ final class SimulatedNetwork {
     fileprivate var isBody: Bool { request.limits.stall > .zero }
   }
 
-  /// How a body goes out: evenly, up to where it stops.
+  /// How a body is sent: evenly, up to where it stops.
   struct BodyProgress {
     var startedAt: Int64
     var nanoseconds: Int64
@@ -56,21 +57,21 @@ final class SimulatedNetwork {
 
   private unowned let world: World
   private unowned let peer: any SimulatedPeer
-  /// The scenario's trouble befalls it.
+  /// The scenario's faults concern this network.
   private let isTroubled: Bool
   let addresses: SimulatedAddresses
   private var flights: OrderedDictionary<HTTPRequestID, Flight> = [:]
-  /// Under way when everything was healed.
+  /// In flight when everything was healed.
   private var troubledFlights: LookupSet<HTTPRequestID> = []
   private var isPartitioned = false
-  /// What is sent, or only what is large, is lost without an error.
+  /// Requests, or only large ones, are lost without an error.
   private var isSwallowing = false
   private var isSlow = false
   private var latency: Duration
   private var bytesPerSecond: Int
-  /// Copies of requests, and answers, that are still on their way.
+  /// Copies of requests, and answers, that are still in transit.
   private(set) var stragglers = 0
-  /// Counts clients: what one of them has sent comes to nothing with it.
+  /// The number of clients: what one of them has sent is dropped with it.
   private var life = 0
 
   init(_ world: World, _ peer: any SimulatedPeer, isTroubled: Bool) {
@@ -86,7 +87,7 @@ final class SimulatedNetwork {
   }
 
   var isQuiet: Bool { flights.isEmpty && stragglers == 0 }
-  /// Something that was sent while there was trouble has not been answered, and the answer may still be of that time.
+  /// A request that was sent during faults has not been answered, and its answer may still be of that time.
   var hasTroubledFlights: Bool { flights.keys.contains { troubledFlights.contains($0) } }
   /// Nothing gets through.
   var isAway: Bool { isPartitioned || isSwallowing }
@@ -133,7 +134,7 @@ final class SimulatedNetwork {
 
   // MARK: What the transport does
 
-  /// `isBroken` loses the request at once: its own machine could not send it.
+  /// `isBroken` loses the request at once: the sending machine could not send it.
   func start(_ id: HTTPRequestID, _ request: HTTPRequest, isBroken: Bool, _ completion: @escaping Completion) {
     let flight = Flight(id, request, addresses.index(of: request.url), world.time.nanoseconds, completion)
     flights[id] = flight
@@ -167,7 +168,7 @@ final class SimulatedNetwork {
     return flight.body.map { $0.sent(at: world.time.nanoseconds) >= $0.byteCount } ?? false
   }
 
-  /// The client is gone: nobody hears the answers.
+  /// The client is gone: no answers are received.
   func forgetClient() {
     life += 1
     for flight in flights.values {
@@ -178,13 +179,13 @@ final class SimulatedNetwork {
     troubledFlights = []
   }
 
-  /// Tells the counters of the requests how far they have come.
+  /// Updates the counters of the requests.
   func countProgress() {
     let now = world.time.nanoseconds
     for flight in flights.values { flight.request.sentBytes?.set(UInt64(flight.body?.sent(at: now) ?? 0)) }
   }
 
-  /// How far a request has come, and when it has last moved. An empty body is on its way without a byte that moves.
+  /// How far a request has come, and when it has last moved. An empty body is in flight without a byte that moves.
   func progress(_ id: HTTPRequestID) -> (sent: Int, movedAt: Int64)? {
     let now = world.time.nanoseconds
     return flights[id].map { flight in
@@ -196,7 +197,7 @@ final class SimulatedNetwork {
   /// The link may be as slow as this.
   var slowestBytesPerSecond: Int { world.scenario.slowTimes > 0 ? max(1, bytesPerSecond / 30) : bytesPerSecond }
 
-  /// Bodies are so much smaller here than real ones that what they may take has to follow from their real size.
+  /// Bodies are so much smaller here than real ones that their time limit has to follow from their real size.
   private func timeAllowed(_ flight: Flight) -> Duration {
     guard flight.isBody else { return flight.request.limits.total }
     if world.scenario.isTransportBlind { return UploadConstants.resourceTimeout }
@@ -204,7 +205,7 @@ final class SimulatedNetwork {
     return max(flight.request.limits.total, .seconds(2 * bytes / Double(UploadConstants.stallBytesPerSecond)))
   }
 
-  // MARK: On the way
+  // MARK: In transit
 
   private func send(_ flight: Flight, _ fault: RequestFault, connected: Duration) {
     let size = flight.request.body.byteCount
@@ -273,7 +274,7 @@ final class SimulatedNetwork {
     exchange.arrive(bytes)
   }
 
-  /// Its last byte goes out, then the connection is gone, and all of it comes to the receiver later.
+  /// The request's last byte is sent, then the connection is lost, and all of it reaches the receiver later.
   private func goAstray(_ flight: Flight, after bodyTime: Duration, arrivesAfter delay: Duration) {
     let size = flight.request.body.byteCount
     flight.body = BodyProgress(
@@ -294,7 +295,7 @@ final class SimulatedNetwork {
     }
   }
 
-  /// A copy of the whole request reaches the receiver once more; nobody hears what it answers.
+  /// A copy of the whole request reaches the receiver once more; its answer is not received.
   private func sendAgain(_ request: WireRequest, _ bytes: [UInt8]) {
     stragglers += 1
     world.time.after(world.random.duration(.microseconds(10)...(.seconds(2)))) { [self] in
@@ -322,7 +323,7 @@ final class SimulatedNetwork {
     completion(result)
   }
 
-  /// A request that has ended before its body arrived has lost its connection. What went out of it until then has arrived.
+  /// A request that has ended before its body arrived has lost its connection. What was sent of it until then has arrived.
   private func breakOff(_ flight: Flight) {
     guard !flight.hasArrived, let exchange = flight.exchange else { return }
     let sent = flight.body?.sent(at: world.time.nanoseconds) ?? 0
@@ -336,7 +337,7 @@ final class SimulatedNetwork {
 }
 
 extension HTTPRequest {
-  /// Something comes to be shown under a name by it.
+  /// The request publishes something under a name.
   fileprivate var publishes: Bool {
     switch method {
     case .put: url.contains("/v1/files/")

@@ -1,9 +1,10 @@
 import Lookup
 
-/// What the kernel does with what is written to one file: which pages the disk is still to take, which ones it has refused, and which are
-/// in memory no longer. A refusal is told once to each description that was open by then, or to the first that is opened after.
+/// The kernel's handling of one file's written pages: which ones the disk is still to take, which it has refused, and
+/// which are no longer in memory. A refusal is reported once to each description that was open by then, or to the first
+/// that is opened after.
 struct SimulatedPages {
-  /// An open file: how many refusals it has been told of.
+  /// An open file: how many refusals were reported to it.
   struct Description {
     fileprivate var told: Int
   }
@@ -13,18 +14,18 @@ struct SimulatedPages {
   /// What the disk has.
   private var disk: [UInt8] = []
   private var dirty: LookupSet<Int> = []
-  /// Still in memory, and for the kernel as good as written.
+  /// Pages still in memory, and for the kernel as good as written.
   private var refused: LookupSet<Int> = []
-  /// On the disk alone.
+  /// Pages on the disk alone.
   private var absent: LookupSet<Int> = []
-  /// What is read at these places instead of what was written there.
+  /// What is read at these offsets instead of what was written there.
   private var wrong: LookupTable<Int, UInt8> = [:]
   private var refusalCount = 0
   private var isTold = true
 
   var isDirty: Bool { !dirty.isEmpty }
   var isRefused: Bool { !refused.isEmpty }
-  /// Nobody can read any more what was written to it.
+  /// What was written to the file can no longer be read.
   var isWrong: Bool { !wrong.isEmpty }
   func isWrong(in range: Range<Int>) -> Bool { !wrong.isEmpty && range.contains { wrong[$0] != nil } }
   /// The disk has all of it, as it was written.
@@ -40,7 +41,7 @@ struct SimulatedPages {
 
   // MARK: What programs do
 
-  /// A page of which a part is written is read before.
+  /// A page that is partly written is read before.
   mutating func wrote(_ range: Range<Int>) {
     for page in Self.pages(of: range) {
       dirty.insert(page)
@@ -59,7 +60,7 @@ struct SimulatedPages {
     wrong = wrong.filter { place, _ in place < count }
   }
 
-  /// What is read of a file that holds `bytes`.
+  /// What reads return of a file that holds `bytes`.
   func shown(_ bytes: [UInt8]) -> [UInt8] {
     guard !wrong.isEmpty else { return bytes }
     var shown = bytes
@@ -67,7 +68,7 @@ struct SimulatedPages {
     return shown
   }
 
-  /// A hole takes the place of what is there; nobody reads it.
+  /// A hole replaces what is there; no program reads it.
   mutating func punch(_ range: Range<Int>, of bytes: [UInt8]) {
     for page in Self.pages(of: range) {
       dirty.remove(page)
@@ -95,12 +96,12 @@ struct SimulatedPages {
     for page in Self.pages(of: range) { absent.remove(page) }
   }
 
-  /// What is read is what was meant from now on.
+  /// What is read counts as intended from now on.
   mutating func accept() { wrong = [:] }
 
   // MARK: What the kernel does
 
-  /// What is dirty goes to the disk, or is refused.
+  /// Dirty pages go to the disk, or are refused.
   mutating func writeBack(_ bytes: [UInt8], refuses: (_ page: Int) -> Bool) {
     let shown = shown(bytes)
     var isRefused = false
@@ -125,7 +126,7 @@ struct SimulatedPages {
     disk.replaceSubrange(range, with: shown[range])
   }
 
-  /// Pages that need not be written go out of memory; what the disk has in the place of a refused one is read from then on.
+  /// Clean pages are evicted; where one was refused, reads return what the disk has from then on.
   mutating func drop(_ bytes: [UInt8], drops: () -> Bool) {
     let pageCount = (bytes.count + Self.pageBytes - 1) / Self.pageBytes
     for page in 0..<pageCount where !dirty.contains(page) && !absent.contains(page) && drops() {
@@ -140,7 +141,7 @@ struct SimulatedPages {
 
   func open() -> Description { Description(told: isTold ? refusalCount : refusalCount - 1) }
 
-  /// Whether the disk has refused something of which this one was not told.
+  /// Whether the disk has refused something that was not reported to this description.
   mutating func takeError(_ description: inout Description) -> Bool {
     guard description.told != refusalCount else { return false }
     description.told = refusalCount
@@ -148,8 +149,9 @@ struct SimulatedPages {
     return true
   }
 
-  /// All that is in memory is written once more; returns from the first byte that is not to the last. What was read from the disk
-  /// again after it had been refused is in memory, and is not what was written (docs/semantics.md, S41).
+  /// Writes all that is in memory once more; returns the range from the first byte that is not in memory to the last.
+  /// What was read from the disk again after a refusal is in memory, and is not what was written (docs/semantics.md,
+  /// S41).
   mutating func rewrite(
     _ bytes: [UInt8], believesAll: Bool, leavingOut isReleased: (Range<UInt64>) -> Bool
   ) -> Range<UInt64>? {

@@ -2,22 +2,22 @@ import FileModel
 import Lookup
 import UploadEngine
 
-/// What a client has published under which names, and may have: the real record of it, which outlives the process. What is about to
-/// be published is written at once; what was published with the catalog, as the disk allows.
+/// What a client has published, or may have, and under which names: the real record of it, which outlives the process.
+/// What is about to be published is written at once; what was published with the catalog, as the disk allows.
 final class SimulatedPublications {
   private unowned let world: World
-  /// In memory: a power cut takes nothing of it.
+  /// In memory: a power cut loses nothing of it.
   private(set) var catalog: Catalog?
-  /// That of this start; nil where the destination cannot tell whose a name is.
+  /// The index of this start; nil where the destination cannot name a file's owner.
   private var index: PublicationIndex?
   private let destination: () -> any Destination
 
   private let replaces: Bool
-  /// Of these nothing was heard, or that they were refused.
+  /// Requests without an answer, or that were refused.
   private var sent: [PublicationIndex.Sent] = []
-  /// What was heard of these the record does not have yet: a start after a kill has not heard it.
+  /// Answered ones that the record does not have yet: a start after a kill does not know the answers.
   private var unsaved: [PublicationIndex.Sent] = []
-  /// Numbers that captures may have had when the right to them was asked for.
+  /// Numbers that captures may have had when the right to them was checked.
   private var withheld: LookupSet<Withheld> = []
 
   private struct Withheld: Hashable {
@@ -26,7 +26,7 @@ final class SimulatedPublications {
     var claimant: FileID
   }
 
-  /// Where the destination lies, nothing of it is known.
+  /// Where the destination lies, its state is not known.
   init(_ world: World, isLiedTo: Bool, replaces: Bool, destination: @escaping () -> any Destination) {
     self.world = world
     self.destination = destination
@@ -53,7 +53,7 @@ final class SimulatedPublications {
     unsaved = []
   }
 
-  /// The spool's state is gone: from now on what was published before is another one's.
+  /// The spool's state is lost: from now on earlier publications are another machine's.
   func lose() {
     if catalog != nil { world.knowsOwners = false }
     catalog = nil
@@ -75,7 +75,7 @@ final class SimulatedPublications {
     }
   }
 
-  /// What was published last at a path of a file that was found.
+  /// The latest publication at a path of a file that was found.
   func former(at paths: [RelativePath]) -> FormerPublication? {
     let destination = destination()
     do throws(StorageError) {
@@ -97,8 +97,9 @@ final class SimulatedPublications {
     if world.bug != .forgetIntents { index?.recordBegun([request]) }
   }
 
-  /// Nothing has been heard of a request that is to publish a capture under the name whose number this is: it is not known which of both
-  /// the capture has, and a name that it may have is given to no other one. The choice is judged as of when it is made.
+  /// A request that is to publish a capture under the name with this number is unanswered: it is not known which of
+  /// both the capture has. A name that it may have is given to no other one. The choice is judged as of when it is
+  /// made.
   private func withhold(_ name: String, from claimant: FileID) {
     guard let unnumbered = NumberedName.unnumbered(name) else { return }
     for sent in sent where sent.name == unnumbered {
@@ -106,7 +107,7 @@ final class SimulatedPublications {
     }
   }
 
-  /// The holder may have had the number when the claimant's right to it was asked for.
+  /// The holder may have had the number when the claimant's right to it was checked.
   func mayHaveHadNumber(_ name: String, _ holder: FileID, claimedBy claimant: FileID) -> Bool {
     withheld.contains(Withheld(name: name, holder: holder, claimant: claimant))
   }

@@ -12,13 +12,13 @@ final class SimulatedReceiver {
     fileprivate let request: WireRequest
     fileprivate var answer: ((Answer?) -> Void)?
     fileprivate var body: [UInt8]?
-    /// Of the body of a bundle's member, which is here and decoded before the core is asked.
+    /// The decoded body of a bundle's member, which is here before the core is asked.
     fileprivate var taken: Result<ChunkChecksums, Refusal>?
     fileprivate var isBroken = false
     fileprivate var wantsJSON = false
     fileprivate var bundle: BundleIntake?
     fileprivate var run: RunIntake?
-    /// The core lets the run in.
+    /// The core admits the run.
     fileprivate var takesRun = false
     fileprivate var coreRequest: CoreRequest?
     fileprivate var id: RequestID?
@@ -31,13 +31,13 @@ final class SimulatedReceiver {
       self.answer = answer
     }
 
-    /// The body is there as a whole.
+    /// The whole body is there.
     func arrive(_ bytes: [UInt8]) {
       body = bytes
       receiver?.bodyArrived(self)
     }
 
-    /// The client's connection is gone in mid-body, after so much of it.
+    /// The client's connection is lost mid-body, after these bytes.
     func breakOff(after arrived: [UInt8]) {
       if run != nil { body = arrived }
       isBroken = true
@@ -52,7 +52,7 @@ final class SimulatedReceiver {
   private var credential: Credential
   private let limits: CoreLimits
   private let translation: RequestTranslation
-  /// It is of a version that knows nothing of files that are compressed together.
+  /// The receiver is of a version that does not know files that are compressed together.
   let isFrameless: Bool
   private var core: ReceiverCore?
   private var waiting: OrderedDictionary<RequestID, Exchange> = [:]
@@ -183,7 +183,7 @@ final class SimulatedReceiver {
 
   // MARK: Requests
 
-  /// A request's header has arrived; nil when nobody listens. The answer is nil when the connection is lost.
+  /// A request's header has arrived; nil when no server listens. The answer is nil when the connection is lost.
   func begin(_ request: WireRequest, answer: @escaping (Answer?) -> Void) -> Exchange? {
     guard isUp else { return nil }
     let exchange = Exchange(request, self, answer)
@@ -224,7 +224,7 @@ final class SimulatedReceiver {
     handle(coreRequest.event(id, freshID: Hex.encode(world.random.bytes(16)), freeBytes: freeBytes))
   }
 
-  /// Requests of their own for the members of one, whose bodies are here already; `done` is told their answers with the
+  /// Requests of their own for the members of one, whose bodies are here already; `done` gets their answers with the
   /// last, or nil where one got none.
   private func parts(_ count: Int, of exchange: Exchange, _ done: @escaping ([Answer]?) -> Void) -> [Exchange] {
     var answers = [Answer?](repeating: nil, count: count)
@@ -359,7 +359,7 @@ final class SimulatedReceiver {
     }
   }
 
-  /// What is acknowledged can be read.
+  /// Acknowledged bytes can be read.
   private func checkReadable(_ coreRequest: CoreRequest) {
     if case .zeros(_, let session, let ranges, _) = coreRequest {
       for range in ranges {
@@ -435,7 +435,7 @@ extension SimulatedReceiver {
     }
   }
 
-  /// Does the steps one after the other, each after a while; a crash ends it between any two.
+  /// Performs the steps one after the other, each after a while; a crash ends it between any two.
   private func perform(_ steps: [SimulatedStore.Step], then done: @escaping (StoreFailure?) -> Void) {
     jobCount += 1
     perform(steps[...], life, done)

@@ -7,10 +7,10 @@ import ReceiverCore
 /// The receiver's files on a simulated disk, step by step as `FileStore` makes them: data, then the record; data on the disk,
 /// then the intent, then the rename, then the names on the disk, then “published”.
 final class SimulatedStore {
-  /// Throws a ``DiskFailure``, or ``Waits``: then it is tried again.
+  /// Throws a ``DiskFailure``, or ``Waits``: then the step is tried again.
   typealias Step = () throws -> Void
 
-  /// Another sync of the same session is under way.
+  /// Another sync of the same session is in progress.
   struct Waits: Error {}
 
   private enum Record: Codable {
@@ -31,24 +31,24 @@ final class SimulatedStore {
 
   /// Sessions with chunks that are not on the disk yet.
   private var written: LookupSet<SessionID> = []
-  /// A sync has failed: what memory shows of them the disk may not have.
+  /// Sessions whose sync has failed: the disk may not have what memory shows of them.
   private var failed: LookupSet<SessionID> = []
-  /// Of which a sync is under way. One at a time, because a failure is told once.
+  /// Sessions with a sync in progress. One at a time, because a failure is reported once.
   private var syncing: LookupSet<SessionID> = []
-  /// Of which a sync has failed that is about to say so: it has the one report of the kernel.
+  /// Sessions with a failed sync that has not returned yet: it has the one report of the kernel.
   private var refused: LookupSet<SessionID> = []
   /// Up to where syncs of the receipts have failed, and how many there are.
   private var lostReceipts = 0
   private var receiptCount = 0
-  /// What was published for each receipt, and where the intent is.
+  /// The publication of each receipt, and the location of its intent.
   private var publications: LookupTable<String, (node: SimulatedDisk.Node, journal: SimulatedDisk.Node?)> = [:]
-  /// Which publication each file is, as its attribute says.
+  /// The publication of each file, by its attribute.
   private var marks: LookupTable<UInt64, PublicationMark> = [:]
-  /// Journals of which a record was whole on the disk once, and is not any more.
+  /// Journals with a record that was whole on the disk once, and no longer is.
   private var rotten: LookupSet<UInt64> = []
-  /// What was read before: decoding the same records again is half of what some scenarios cost.
+  /// Earlier reads: decoding the same records again is half of what some scenarios cost.
   private var decodedRecords: LookupTable<[UInt8], Record> = [:]
-  /// Records as they were read last, with the bytes that they were read from: most questions come while nothing has changed.
+  /// The latest reads of records, with the bytes that they were read from: most queries come while nothing has changed.
   private var readRecords: LookupTable<String, (bytes: [UInt8], records: [Record])> = [:]
 
   init(_ world: World) {
@@ -57,18 +57,18 @@ final class SimulatedStore {
     world.oracle.look = { [unowned self] in shown($0) }
   }
 
-  /// What lies under the credential's root.
+  /// The bytes under the credential's root.
   var publishedBytes: UInt64 {
     disk.paths(below: "published/").reduce(0) { $0 + UInt64(disk.bytes($1)?.count ?? 0) }
   }
 
-  /// What belongs to no published file, and is not kept until it is delivered or the operator ends it.
+  /// Data that belongs to no published file, and is not kept until it is delivered or the operator ends it.
   var leftovers: [String] {
     sessions.filter { !isKept($0) && !keepsReceipt($0) }.flatMap { disk.paths(below: "sessions/\($0.text)/") }
       + disk.paths(below: "incoming/")
   }
 
-  /// A client relies upon it, or what it holds cannot be told.
+  /// A client relies upon the session, or what it holds cannot be determined.
   func isKept(_ session: SessionID) -> Bool {
     let (data, journal) = Self.paths(session)
     let records = records(in: journal)
@@ -77,7 +77,7 @@ final class SimulatedStore {
       && !records.contains { if case .published = $0 { true } else { false } }
   }
 
-  /// A client relied upon it: that it was published stays known.
+  /// A client relied upon the session: its publication stays known.
   private func keepsReceipt(_ session: SessionID) -> Bool {
     let (data, journal) = Self.paths(session)
     let records = records(in: journal)
@@ -85,7 +85,7 @@ final class SimulatedStore {
       && records.contains { if case .published = $0 { true } else { false } }
   }
 
-  /// The process is gone, and with it what it knew.
+  /// The process is gone, with its state.
   func forgetMemory() {
     written = []
     failed = []
@@ -95,7 +95,7 @@ final class SimulatedStore {
     receiptCount = 0
   }
 
-  /// What the kernel does meanwhile: it writes back, and lets go of what it need not keep.
+  /// The kernel's work meanwhile: it writes back, and evicts clean pages.
   func letKernelWork(isPressed: Bool) {
     for path in disk.paths where world.random.happens(0.3) {
       let fails = world.fails(.writeBack, of: .receiver)
@@ -105,7 +105,7 @@ final class SimulatedStore {
     for path in disk.paths { disk.drop(path) { world.random.happens(0.5) } }
   }
 
-  /// One record of a journal can be read no longer. The first says what the session is, and is left alone.
+  /// One record of a journal can no longer be read. The first one describes the session, and is left alone.
   func rot() {
     guard
       let path = disk.paths(below: "sessions/").filter({ $0.hasSuffix("/journal") }).randomElement(using: &world.random)
@@ -116,7 +116,7 @@ final class SimulatedStore {
     if let journal = disk.node(path) { rotten.insert(journal.number) }
   }
 
-  /// A receipt is about to be given: what it is for is on the disk, and so is the record of it.
+  /// A receipt is about to be given: its content and its record are on the disk.
   func checkReceipt(_ id: String) {
     guard let (node, journal) = publications[id], let bytes = world.oracle.bytes(ofReceipt: id) else { return }
     if node.durable != bytes {
@@ -182,8 +182,8 @@ final class SimulatedStore {
     ]
   }
 
-  /// Brings what was written to the disk, the data before what tells of it: the steps of each session. Chunks go on being written
-  /// meanwhile.
+  /// Syncs what was written to the disk, the data before its records: the steps of each session. Chunks continue to be
+  /// written meanwhile.
   func syncWritten() -> [[Step]] {
     let sessions = written.sorted()
     written = []
@@ -195,7 +195,7 @@ final class SimulatedStore {
     return [{ try self.recordReliance(session, in: journal) }] + synced(session)
   }
 
-  /// Before the sync that brings it to the disk.
+  /// Recorded before the sync that brings it to the disk.
   private func recordReliance(_ session: SessionID, in journal: String) throws(DiskFailure) {
     guard disk.node(journal) != nil else { throw .broken }
     let isRecorded = records(in: journal).contains { if case .reliedUpon = $0 { true } else { false } }
@@ -219,7 +219,7 @@ final class SimulatedStore {
       ]
   }
 
-  /// Chunks that are recorded, and that are there: a record may tell of data that a power cut took.
+  /// Chunks that are recorded and present: a record may name data that a power cut has lost.
   func presentChunks(of session: SessionID) -> LookupTable<UInt32, ChunkChecksums> {
     guard let data = disk.node(Self.paths(session).data), let facts = facts(of: session) else { return [:] }
     return LookupTable(recordedChunks(of: session).sorted().map { ($0.key, $0.value) }).filter { index, chunk in
@@ -249,7 +249,7 @@ final class SimulatedStore {
     return chunks
   }
 
-  /// The client is told that these chunks outlive everything. What another write takes the place of meanwhile does not.
+  /// The client learns that these chunks outlive everything. A chunk that another write replaces meanwhile does not.
   func checkSecured(_ chunks: LookupTable<UInt32, ChunkChecksums>, of session: SessionID) {
     let (data, journal) = Self.paths(session)
     guard let data = disk.node(data), let journal = disk.node(journal), let facts = facts(of: session) else { return }
@@ -273,7 +273,7 @@ final class SimulatedStore {
     }
   }
 
-  /// A sync, and a moment later what came of it. Until then no other one of the session begins.
+  /// A sync, and a moment later its result. Until then no other sync of the session begins.
   private func synced(_ session: SessionID, _ sync: @escaping Step) -> [Step] {
     var failure: DiskFailure?
     return [
@@ -298,7 +298,7 @@ final class SimulatedStore {
     ]
   }
 
-  /// The recorded chunks whose bytes are really there. Only what the disk has counts, as in `FileStore`.
+  /// The recorded chunks whose bytes are really there. Only the disk's bytes count, as in `FileStore`.
   func verify(_ session: SessionID, takesBase: Bool) throws(DiskFailure) -> ChunkTable {
     let (data, journal) = Self.paths(session)
     for path in [data, journal] where disk.node(path) != nil && world.bug != .verifyInMemory {
@@ -320,7 +320,7 @@ final class SimulatedStore {
     return chunks
   }
 
-  /// What lies under the name of a session that is to begin with that, and is a publication of the same file.
+  /// The published file under the name of a session that is to begin with it, if it is a publication of the same file.
   func published(before facts: SessionRecord) -> PublishedContent? {
     let path = "published/\(facts.opening.name)"
     guard facts.opening.takesBase == true, let node = disk.node(path), let mark = marks[node.number],
@@ -331,7 +331,7 @@ final class SimulatedStore {
       chunkBytes: Int(mark.chunkBytes), modifiedNanoseconds: 0)
   }
 
-  /// The chunks of a session that holds nothing yet and is to begin with what is published; nil where it does not.
+  /// The chunks of an empty session that is to begin with what is published; nil where it does not.
   private func takeBase(of facts: SessionRecord) throws(DiskFailure) -> ChunkTable? {
     guard let content = published(before: facts), let bytes = disk.bytes("published/\(facts.opening.name)") else {
       return nil
@@ -357,7 +357,7 @@ final class SimulatedStore {
   }
 
   func holds(_ chunk: ChunkChecksums, at index: UInt32, of session: SessionID) -> Bool {
-    // What the disk has refused is asked for again before it is published.
+    // What the disk has refused is written again before it is published.
     let isRefused = failed.contains(session) || refused.contains(session)
     if isRefused || disk.node(Self.paths(session).data)?.isInDoubt == true { return true }
     guard let facts = facts(of: session) else { return true }
@@ -389,7 +389,8 @@ final class SimulatedStore {
       { try self.appendIfPossible(.published, to: journal) },
     ]
     if isRenamed(session, receipt) { return names }
-    // It had the name before this was known to be on the disk, and another file has taken it: what is read again is not there.
+    // The data had the name before this was known to be on the disk, and another file has taken it: what is read again
+    // is not there.
     if isRenamed(session, receipt, orWasOnce: true) { return [{ throw DiskFailure.broken }] }
     return
       (synced(session) {
@@ -464,7 +465,7 @@ final class SimulatedStore {
     }
   }
 
-  /// A sync that fails is the failure of all whose records it was to bring to the disk.
+  /// A failed sync is the failure of all whose records it was to bring to the disk.
   private func syncReceipts(to position: Int) throws(DiskFailure) {
     do throws(DiskFailure) {
       guard position > lostReceipts else { throw .broken }
@@ -492,10 +493,10 @@ final class SimulatedStore {
     }
   }
 
-  /// Every client here is of one spool, so that no capture gets a number. Of a spool that has lost its record, the capture that
-  /// would get one takes the name.
+  /// Every client here is of one spool, so that no capture gets a number. In a spool that has lost its record, the
+  /// capture that would get one takes the name.
   private func checkOwner(of target: String, _ publication: Publication, from data: String) {
-    // What was given up may come when another capture has the name, and is beside that.
+    // A publication that was given up may arrive when another capture has the name, and gets one beside that.
     let isLate = world.lateTargets.contains { data.contains($0.split(separator: "/").dropLast().last ?? "/") }
     guard world.knowsOwners, !isLate, let node = disk.node(target), let mark = marks[node.number] else { return }
     let holder = NameRights.Holder(
@@ -517,7 +518,7 @@ final class SimulatedStore {
     }
   }
 
-  /// No other machine is there to have the name. Had one, its capture would not give way.
+  /// No other machine is there to have the name. If it had one, its capture would not be replaced.
   private func checkStrangers(_ publication: Publication) {
     guard var mark = PublicationMark(publication) else { return }
     mark.fileID = "another machine's"
@@ -547,10 +548,10 @@ final class SimulatedStore {
     }
   }
 
-  /// What is shown under a name.
+  /// The content shown under a name.
   func shown(_ name: String) -> [UInt8]? { disk.bytes(Self.target(name)) }
 
-  /// What is shown is what it was, also after the power was gone.
+  /// What is shown is unchanged, also after a power cut.
   func checkPublished() {
     for path in disk.paths(below: "published/") {
       world.oracle.shown(disk.bytes(path) ?? [], name: String(path.dropFirst("published/".count)))
@@ -591,7 +592,7 @@ extension SimulatedStore {
     return state
   }
 
-  /// Looks again at what was set aside.
+  /// Reads again what was set aside.
   func recover(_ ids: [SessionID]) -> RecoveredState {
     var state = RecoveredState()
     for session in ids {
@@ -604,14 +605,14 @@ extension SimulatedStore {
     return state
   }
 
-  /// Those of which something lies there.
+  /// Sessions with any files.
   private var sessions: [SessionID] {
     LookupSet(disk.paths(below: "sessions/").compactMap { $0.split(separator: "/").dropFirst().first }).sorted().map {
       SessionID(String($0))
     }
   }
 
-  /// Sessions that can be gone on with, whatever can be read at present.
+  /// Sessions that can be continued, whatever can be read at present.
   var openSessions: [SessionID] {
     sessions.filter { session in
       let (data, journal) = Self.paths(session)
@@ -622,7 +623,7 @@ extension SimulatedStore {
 
   private func recover(_ session: SessionID, into state: inout RecoveredState) throws(DiskFailure) {
     let (data, journal) = Self.paths(session)
-    // Its kind, its journal and its data.
+    // The session's kind, its journal and its data.
     for _ in 0..<3 { try look() }
     guard let facts = facts(of: session) else {
       if disk.bytes(data)?.isEmpty ?? true { return remove(session) }
@@ -640,7 +641,7 @@ extension SimulatedStore {
       default: break
       }
     }
-    // It is under its name, or another one has taken that.
+    // The data is under its name, or another file has taken that.
     if committing != nil, disk.node(data) == nil { world.wasPublished(session.text) }
     if isPublished, let committing {
       state.published.append((facts, committing.0, isReliedUpon))
@@ -701,7 +702,7 @@ extension SimulatedStore {
     try disk.append(path, JournalFraming.bytes(of: [WireJSON.encode(record)]))
   }
 
-  /// The records that are whole; a torn tail is cut off.
+  /// The whole records; a torn tail is cut off.
   private func records(in path: String) -> [Record] {
     let all = disk.bytes(path) ?? []
     if let known = readRecords[path], known.bytes == all { return known.records }

@@ -4,13 +4,13 @@ import OrderedCollections
 import Synchronization
 import UploadEngine
 
-/// Calls that wait for a delivery (`close=wait`), as `UploadEngine` answers them: each ends when its file's fate is known, with
-/// what that is, and not before.
+/// Calls that wait for a delivery (`close=wait`), as `UploadEngine` answers them: each ends when its file's result is
+/// known, with that result, and not before.
 final class SimulatedWaits {
   private struct Wait {
     var file: FileID
     var wait: DeliveryWait
-    /// What its file held when it began, and since.
+    /// The contents of its file when the wait began, and since.
     var contents: [[UInt8]]
   }
 
@@ -32,7 +32,7 @@ final class SimulatedWaits {
   private var waiters = DeliveryWaiters()
   private var open: OrderedDictionary<UInt64, Wait> = [:]
   private var lastNumber: UInt64 = 0
-  /// When readings of a file failed, the first and the latest since one succeeded.
+  /// When reads of a file failed, the first and the latest since one succeeded.
   private var unread: LookupTable<FileID, (first: Int64, latest: Int64)> = [:]
   /// Contents of a file for which the catalog has had a receipt.
   private var durable: LookupTable<FileID, LookupSet<[UInt8]>> = [:]
@@ -53,7 +53,7 @@ final class SimulatedWaits {
     check(client)
   }
 
-  /// A signal comes for one of those that wait.
+  /// A signal interrupts one of the waiting calls.
   func interruptOne() {
     guard let number = open.keys.randomElement(using: &world.random), let wait = open.removeValue(forKey: number) else {
       return
@@ -62,7 +62,7 @@ final class SimulatedWaits {
     waiters.remove(wait.wait, for: wait.file)
   }
 
-  /// A file has another content, which nobody writes any more.
+  /// A file has another content, without writers.
   func settled(_ file: SimulatedCapture.File) {
     for number in open.keys where open[number]?.file == file.id { open[number]?.contents.append(file.bytes) }
   }
@@ -75,7 +75,7 @@ final class SimulatedWaits {
     }
   }
 
-  /// What is known of a file may have changed.
+  /// The known state of a file may have changed.
   func tell(_ id: FileID, _ client: SimulatedClient) {
     guard waiters.isAwaited(id), world.bug != .answerLate else { return }
     guard let known = client.schedule?.deliveryOutcome(of: id) else { return }
@@ -83,19 +83,19 @@ final class SimulatedWaits {
     hear(client)
   }
 
-  /// The scan has ended, or is waited for no more.
+  /// The scan has ended, or is no longer waited for.
   func tellAll(_ client: SimulatedClient) {
     for id in waiters.awaitedFiles { tell(id, client) }
   }
 
-  /// The planted mistake of `answerEarly`: the server's word is enough.
+  /// The planted mistake `answerEarly`: the server's word is enough.
   func published(_ id: FileID, _ client: SimulatedClient) {
     guard world.bug == .answerEarly else { return }
     waiters.tell(id, upTo: .max, .delivered)
     hear(client)
   }
 
-  /// The mount is gone, and nobody waits for it.
+  /// The mount is gone, with its waiting calls.
   func die() {
     open = [:]
     unread = [:]
@@ -124,11 +124,11 @@ final class SimulatedWaits {
     switch outcome {
     case .delivered:
       let isDurable = wait.contents.contains { durable[wait.file]?.contains($0) == true }
-      // Of a file that is gone nothing is recorded any more.
+      // Nothing more is recorded of a removed file.
       return isDurable || (!isThere && wait.contents.contains { world.oracle.haveReceipt($0) })
     case .failed:
       let isUnreadable = state == .waiting && code == "spool-unreadable" && couldNotBeRead(wait.file)
-      // The scan has not come to it, and is given up for those that wait.
+      // The scan has not found the file, and is given up for the waiting calls.
       let isUnfound = state == nil && client.capture.scanFailsSince.map { lasts(since: $0) } ?? false
       return !isThere || state == .failed || state == .interrupted || state == .cancelled || isUnreadable || isUnfound
     case .notToBeDelivered:
@@ -136,13 +136,13 @@ final class SimulatedWaits {
     }
   }
 
-  /// A reading of a file's copy in the spool has ended.
+  /// A read of a file's copy in the spool has ended.
   func noteReading(of file: FileID, _ outcome: ReadOutcome) {
     guard case .failed(.system) = outcome else { return unread[file] = nil }
     unread[file] = (unread[file]?.first ?? world.time.nanoseconds, world.time.nanoseconds)
   }
 
-  /// It was tried again, and could not be read for ten seconds.
+  /// The read was repeated, and has failed for ten seconds.
   private func couldNotBeRead(_ file: FileID) -> Bool {
     guard let (first, latest) = unread[file] else { return false }
     return latest > first && lasts(since: first)
@@ -150,14 +150,14 @@ final class SimulatedWaits {
 
   private func lasts(since time: Int64) -> Bool { world.time.nanoseconds - time >= 10_000_000_000 }
 
-  /// Nobody waits for what is known.
+  /// No call waits for a known result.
   func check(_ client: SimulatedClient) {
     for (number, wait) in open {
       switch client.explanation(of: wait.file).state {
       case .writing, .queued, .uploading, .waiting: continue
-      // Its disk is asked again, for ten seconds.
+      // The file's disk is queried again, for ten seconds.
       case .interrupted where client.schedule?.deliveryOutcome(of: wait.file) == nil: continue
-      // The scan has not come to it.
+      // The scan has not found the file.
       case nil where client.schedule?.deliveryOutcome(of: wait.file) == nil: continue
       case let state:
         world.fail(.waits, "wait \(number) for \(wait.file) goes on, which is \(state?.word ?? "unknown")")

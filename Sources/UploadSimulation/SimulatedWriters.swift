@@ -1,10 +1,10 @@
 import FileModel
 
-/// The programs that make captures: each does a few things to a name of its choice, with pauses, and ends when its mount
-/// does.
+/// The programs that write captures: each performs a few actions on a name of its choice, with pauses, and ends when
+/// its mount does.
 final class SimulatedWriters {
   private static let fewNames = ["a", "b", "c.mov", "day/d.dat", "day/e"].map { RelativePath($0) }
-  /// A rule says that they are not uploaded.
+  /// A rule excludes these names from upload.
   private static let ignoredNames = ["a.skip", "c.mov.skip", "day/d.skip"].map { RelativePath($0) }
   private static let temporaryNames = ["a.part", "c.mov.tmp", "day/d.dat~"].map { RelativePath($0) }
 
@@ -74,7 +74,7 @@ final class SimulatedWriters {
     }
   }
 
-  /// Everybody closes what is open.
+  /// All programs close their files.
   func end() {
     isEnded = true
     for entry in open where entry.mount == capture.mount && capture.isMounted { capture.close(entry.file) }
@@ -105,7 +105,7 @@ final class SimulatedWriters {
     if world.random.happens(scenario.rewrites) { again() }
   }
 
-  /// A capture gets such a name, loses it, has both, or is made under it and then gets its own.
+  /// A capture gets such a name, loses it, has both, or is created under it and then gets its own.
   private func useIgnoredName(_ name: RelativePath) {
     let ignored = pick(Self.ignoredNames)
     switch Int.random(in: 0..<5, using: &world.random) {
@@ -140,7 +140,7 @@ final class SimulatedWriters {
     change(file, .size(UInt64(count))) { self.capture.truncate(file, to: count) }
   }
 
-  /// The file stays as long as it was.
+  /// The file keeps its length.
   private func patch(_ name: RelativePath) {
     guard capture.file(named: name) != nil else { return }
     let mount = capture.mount
@@ -159,7 +159,7 @@ final class SimulatedWriters {
     let mount = capture.mount
     let file = capture.open(name)
     world.trace("writer opens \(name.displayText)")
-    // The daemon may have crashed over it.
+    // The daemon may have crashed during it.
     guard capture.mount == mount else { return }
     open.append((file, mount))
     let pieces = Int.random(in: world.scenario.pieces, using: &world.random)
@@ -177,7 +177,7 @@ final class SimulatedWriters {
     }
   }
 
-  /// Calls `body` so many times and once more for the end, each time a while after the other, if the mount lives.
+  /// Calls `body` so many times and once more for the end, each after a pause, if the mount lives.
   private func step(_ count: Int, _ body: @escaping (_ isLast: Bool) -> Void) {
     let mount = capture.mount
     world.time.after(world.random.duration(world.scenario.pauses)) { [self] in
@@ -196,10 +196,10 @@ final class SimulatedWriters {
     if world.strikes(world.scenario.waits), capture.mount == mount { capture.wait(for: file) }
   }
 
-  /// One change in no time.
+  /// One instantaneous change.
   private func change(_ file: SimulatedCapture.File, _ extent: ContentExtent, _ body: () -> Void) {
     let mount = capture.mount
-    // The disk may have refused it, or the daemon have crashed over it.
+    // The disk may have refused it, or the daemon have crashed during it.
     guard let mutation = capture.beginMutation(of: file, extent), capture.mount == mount, capture.isMounted else {
       return
     }
@@ -231,7 +231,7 @@ final class SimulatedWriters {
       return
     }
     guard !capture.refuses(extent, of: file) else { return capture.endMutation(mutation, of: file) }
-    // A write is not one moment: half of it can be seen before the other.
+    // A write is not one moment: its first half can be seen before the other.
     capture.write(file, Array(bytes[..<(bytes.count / 2)]), at: offset)
     world.time.after(world.random.duration(world.scenario.writeTime)) { [self] in
       guard capture.mount == mount, capture.isMounted else { return }

@@ -2,11 +2,11 @@ public import Destinations
 
 /// One run: writers, client, network and receiver in one thread under virtual time, everything drawn from one seed.
 public struct Simulation: Sendable {
-  /// What came of a run.
+  /// The result of a run.
   public struct Result: Sendable {
-    /// What was violated first; nil when everything held.
+    /// The first violation; nil when everything held.
     public var violation: Violation?
-    /// Effects that asked for a verdict.
+    /// The number of effects that asked for a verdict.
     public var effectCount: Int
     /// Events that happened.
     public var eventCount: Int
@@ -14,17 +14,17 @@ public struct Simulation: Sendable {
     public var seconds: Double
     /// Files that the receiver published.
     public var publicationCount: Int
-    /// A digest over the whole trace: the same for two runs that went the same way, in every build and process.
+    /// A digest over the whole trace: the same for two runs with the same events, in every build and process.
     public var fingerprint: UInt64
     /// What happened, if a trace was asked for.
     public var trace: [String]
   }
 
-  /// Where chance starts.
+  /// The seed of all random draws.
   public var seed: UInt64
   /// What is simulated.
   public var scenario: Scenario
-  /// A mistake to make on purpose.
+  /// A planted mistake.
   public var bug: PlantedBug?
   /// The one fault of a systematic run.
   public var plan: PlannedFault?
@@ -42,7 +42,7 @@ public struct Simulation: Sendable {
     self.isTracing = isTracing
   }
 
-  /// Runs it to its end or to the first violation.
+  /// Runs the simulation to its end or to the first violation.
   public func run() throws(DestinationError) -> Result {
     let added = scenario.added(by: seed)
     let world = World(scenario: scenario.with(added), seed: seed, bug: bug, plan: plan, isTracing: isTracing)

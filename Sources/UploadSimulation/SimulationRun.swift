@@ -4,11 +4,11 @@ import Lookup
 import OrderedCollections
 import UploadEngine
 
-/// The parts of one run, and its ages: trouble, then none, then good conditions, then the end of all sessions.
+/// The parts of one run, and its ages: faults, then none, then good conditions, then the end of all sessions.
 final class SimulationRun {
   private enum Age {
     case trouble
-    /// Nothing fails any more, and everything comes to an end.
+    /// Nothing fails any more, and everything ends.
     case healed
     /// One more file, on a good link.
     case probe
@@ -16,9 +16,9 @@ final class SimulationRun {
     case late
   }
 
-  /// Beyond this the client has come to no end by itself.
+  /// Beyond this the client does not end without a user's action.
   private static let healedSecondsMax: Int64 = 1800
-  /// Where bodies alone can find out, pauses grow to an hour.
+  /// Where only bodies can prove the destination, pauses grow to an hour.
   private static let healedSecondsMaxOfLiars: Int64 = 4 * 3600
   private static let eventsMax = 3_000_000
   private static let probe = RelativePath("probe")
@@ -29,7 +29,7 @@ final class SimulationRun {
   private let daemon: SimulatedDaemon
   private let writers: SimulatedWriters
 
-  /// The way to one destination.
+  /// The path to one destination.
   private struct Route {
     let site: Site
     let peer: any SimulatedPeer
@@ -41,7 +41,7 @@ final class SimulationRun {
   private var age = Age.trouble
   /// The age may end once everything is idle.
   private var isComplete = false
-  /// What was cancelled as it is, and stays so.
+  /// Cancelled contents that stay so.
   private var cancelled: LookupTable<FileID, CancelledContent> = [:]
   private var legitimateFailures: LookupSet<String> = []
 
@@ -58,13 +58,13 @@ final class SimulationRun {
     self.routes = routes
     daemon = SimulatedDaemon(world, capture, routes.map(\.client))
     writers = SimulatedWriters(world, capture)
-    // What is changed is wanted again, also where a power cut takes the change back at once.
+    // A changed content is wanted again, also where a power cut reverts the change at once.
     world.contentChanges = { [unowned self] in cancelled[$0]?.isFinal = false }
   }
 
-  /// The one that trouble befalls.
+  /// The route with the faults.
   private var troubled: Route { routes[routes.count - 1] }
-  /// Words and waits are for where there is one destination.
+  /// Commands and waits are for runs with one destination.
   private var client: SimulatedClient { routes[0].client }
   private var isQuiet: Bool { routes.allSatisfy { $0.client.isIdle && $0.peer.isQuiet } }
 
@@ -133,13 +133,13 @@ final class SimulationRun {
     if world.scenario.failingDisks > 0 { daemon.stop() }
     if !daemon.isUp { daemon.start() }
     writers.end()
-    // Somebody tries what has failed again, or nobody does.
+    // A user may retry what has failed.
     let retries = world.random.happens(0.5)
     world.time.after(.seconds(2)) { [self] in endTrouble(retries: retries) }
     legitimateFailures = retries ? [] : world.scenario.legitimateFailures
   }
 
-  /// An answer that is late may end a file for what there was before: who tries again does so once all of them are there.
+  /// A late answer may end a file for an earlier fault: a user who retries does so once all answers are there.
   private func endTrouble(retries: Bool) {
     if retries, routes.contains(where: { $0.network.hasTroubledFlights }) {
       return world.time.after(.seconds(1)) { [self] in endTrouble(retries: retries) }
@@ -165,8 +165,9 @@ final class SimulationRun {
     }
   }
 
-  /// A second, which is less than two of the shortest rests, and a round trip for every four chunks, which is what the slowest
-  /// tier sends at once where they are taken together. One of the addresses may not answer, which takes as long to find out as a connection may take.
+  /// A second, which is less than two of the shortest rests, and a round trip for every four chunks. The slowest tier
+  /// sends four chunks at once where they are taken together. One of the addresses may not answer, which takes as long
+  /// to detect as a connection may take.
   private func timeAllowed(forTailOf count: Int) -> Duration {
     let chunks = count / world.scenario.chunkBytes + 1
     let together = routes.allSatisfy(\.site.server.takesChunksTogether) ? 4 : 1
@@ -174,8 +175,8 @@ final class SimulationRun {
     return routes[0].network.addresses.isOneDead ? time + UploadConstants.connectionTimeout * 2 : time
   }
 
-  /// Each file that has a final name shows its last content under it, or says why not. And what lies only at the receiver
-  /// is there.
+  /// Each file with a final name shows its last content under it, or reports why not. Evicted contents are at the
+  /// receiver.
   private func checkDelivery() {
     checkCancelled()
     for route in routes { checkDelivery(by: route) }
@@ -191,19 +192,19 @@ final class SimulationRun {
       let (state, code) = client.explanation(of: file.id)
       if state == .complete, let whole = file.wholeDelivery, shown == whole { continue }
       if state == .failed, let code, route.site.isTroubled, legitimateFailures.contains(code) { continue }
-      // What was given up here was published, and what is left here is something else: changed or renamed before the rest of it
-      // was gone, or a power cut has left less of it. Nothing puts the two together any more.
+      // Parts that were given up here were published, and what is left here differs: changed or renamed before the rest
+      // of it was gone, or truncated by a power cut. Nothing joins the two any more.
       let isLackingParts = code == "released-part-lost" || code == "released-part-away"
       if state == .failed, isLackingParts, file.isPartlyDelivered { continue }
-      // A client that wants it takes the parts of another one for its own, as far as there are any.
+      // A client that wants the file takes the parts of another one for its own, as far as there are any.
       if file.isMistaken, state == .complete || isLackingParts { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
       if state == .interrupted, file.integrity.interruption != nil || file.isLost || file.mayBeDoubted { continue }
       if code == "older-than-delivered", file.isPutBack || file.isReplaced { continue }
       if code == "older-than-delivered", capture.looksOlder(file) { continue }
-      // It was delivered before, and what is left of it here is not published anew.
+      // The file was delivered before, and its remains here are not published anew.
       if state == .complete, file.isRemains { continue }
-      // Nothing but the label knew in time how long the chunks are, and it says with which setting the upload goes on.
+      // Only the label had the chunk length in time, and the failure names the setting that continues the upload.
       if state == .failed, code == "released-part-away", world.scenario.lostStates > 0 { continue }
       if state == .failed, code == "released-part-lost", !file.isRemains {
         world.fail(.onlyCopy, "\(name.displayText) (\(file.id)) fails for parts that the server has")
@@ -219,15 +220,15 @@ final class SimulationRun {
   }
 }
 
-// MARK: Words
+// MARK: Commands
 
-/// A content that somebody did not want delivered.
+/// A content whose delivery a user has cancelled.
 private struct CancelledContent {
   let bytes: [UInt8]
   let modifiedNanoseconds: Int64
   let inode: UInt64
   let handEdits: Int
-  /// It was settled, and the decision was durable.
+  /// The content was settled, and the decision was durable.
   var isFinal: Bool
 
   func isStill(_ file: SimulatedCapture.File) -> Bool {
@@ -237,14 +238,14 @@ private struct CancelledContent {
 }
 
 extension SimulationRun {
-  /// Somebody wants something of one file.
+  /// A user gives a command for one file.
   private func issueCommand() {
     let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:))
     let commands: [FileCommand] = [.retry, .resend, .cancel, .cancel, .publish]
     guard let file, let command = commands.randomElement(using: &world.random) else {
       return
     }
-    // A crash on the way leaves open which it is.
+    // A crash in between leaves open which state it is.
     let isDurable = client.execute(command, on: file.id)
     switch command {
     case .retry, .resend: if isDurable { cancelled[file.id] = nil } else { cancelled[file.id]?.isFinal = false }
@@ -257,7 +258,7 @@ extension SimulationRun {
     }
   }
 
-  /// What has changed since is wanted again, also where a power cut takes the change back.
+  /// A changed content is wanted again, also where a power cut reverts the change.
   private func noteChangesOfCancelled() {
     for (id, content) in cancelled.sorted() {
       guard let file = capture.file(id), !content.isStill(file) else { continue }
@@ -265,14 +266,14 @@ extension SimulationRun {
     }
   }
 
-  /// Another program closes a file that has not changed, or has for long.
+  /// Another program closes a file that is unchanged, or has been for long.
   private func waitForOne() {
     if let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:)) {
       capture.wait(for: file)
     }
   }
 
-  /// What was cancelled stays so, over restarts and power cuts, until it changes or is retried.
+  /// A cancelled content stays cancelled, over restarts and power cuts, until it changes or is retried.
   private func checkCancelled() {
     for (id, content) in cancelled.sorted() {
       guard let file = capture.file(id), content.isStill(file) else { continue }
@@ -283,10 +284,10 @@ extension SimulationRun {
   }
 }
 
-// MARK: Trouble
+// MARK: Faults
 
 extension SimulationRun {
-  /// Once a virtual second, what may go wrong as a whole.
+  /// Once a virtual second, the faults of the whole system.
   private func trouble(until end: Int64) {
     guard world.time.nanoseconds < end, !world.isHealed else { return }
     noteChangesOfCancelled()

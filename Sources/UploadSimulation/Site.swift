@@ -1,17 +1,17 @@
 import FileModel
 import UploadEngine
 
-/// One of the places that captures go to.
+/// One of the destinations of captures.
 struct Site {
-  /// What rules call it.
+  /// Its name in rules.
   let name: DestinationName
   let server: ServerKind
-  /// The scenario's trouble befalls it and the way to it; another one is well all the time.
+  /// The scenario's faults concern this destination and its path; another one is healthy all the time.
   let isTroubled: Bool
-  /// What is true there.
+  /// The expected state of the destination.
   let oracle: Oracle
 
-  /// All of a run: one, or one that is well and one that is not.
+  /// All destinations of a run: one, or a healthy and a faulty one.
   static func all(_ world: World) -> [Site] {
     let scenario = world.scenario
     let further = DestinationName("archive").flatMap { name in
@@ -30,11 +30,11 @@ struct Site {
     return sites
   }
 
-  /// Most files go to both places.
+  /// Most files go to both destinations.
   static let rules: FileRules = {
     var rules = FileRules()
     rules.defaults.destinations = [.main] + [DestinationName("archive")].compactMap { $0 }
-    // Chunks that grow are followed by one client in the simulated spool.
+    // Growing chunks are tracked by one client in the simulated spool.
     rules.defaults.upload = .onClose
     rules.rules = ["c.mov to=main", "day/d.dat to=archive"].compactMap { try? FileRule($0) }
     return rules

@@ -1,25 +1,25 @@
 public import Destinations
 
-/// The fixed scenario again and again: the 1st effect fails once, then the 2nd, … the nth, until a run comes to its end before
-/// its nth effect; then the same with effects that fail from then on, and with crashes.
+/// The fixed scenario again and again: the 1st effect fails once, then the 2nd, … the nth, until a run ends before its
+/// nth effect. Then the same with effects that fail from then on, and with crashes.
 public struct SystematicFaults: Sendable {
-  /// What came of all runs.
+  /// The result of all runs.
   public struct Outcome: Sendable {
     /// The first run that violated an invariant.
     public var failure: (simulation: Simulation, result: Simulation.Result)?
-    /// How many there were.
+    /// The number of runs.
     public var runCount = 0
     /// The number of the last effect that was reached.
     public var effectCount = 0
   }
 
-  /// Where chance starts.
+  /// The seed of all random draws.
   public var seed: UInt64
 
   /// All runs of a seed.
   public init(seed: UInt64) { self.seed = seed }
 
-  /// Runs them until one fails.
+  /// Runs all until one fails.
   public func run() throws(DestinationError) -> Outcome {
     var outcome = Outcome()
     for makePlan in [PlannedFault.failOnce(at:), PlannedFault.failFrom, PlannedFault.crash(at:)] {
@@ -42,7 +42,7 @@ public struct SystematicFaults: Sendable {
 }
 
 extension Simulation {
-  /// The command that runs the same again, with a trace.
+  /// The command that replays the run, with a trace.
   public var replayCommand: String {
     var command = "scripts/simulate --seed \(seed) --scenario \(scenario.name)"
     if let bug { command += " --bug \(bug.rawValue)" }

@@ -1,9 +1,9 @@
 import FileModel
 
-/// One line about what happened.
+/// One line about an event.
 ///
-/// It takes texts, numbers and words, and nothing else: what Swift makes of a value's type or case (`"\(value)"`) would change
-/// when these are renamed. Bytes and no `String`, because every line of every run is made for the fingerprint's sake.
+/// A line takes texts, numbers and words, and nothing else: Swift's text of a value's type or case (`"\(value)"`) would
+/// change when these are renamed. Bytes and no `String`, because every line of every run is built for the fingerprint.
 struct TraceLine: ExpressibleByStringInterpolation {
   private(set) var bytes: [UInt8]
 
@@ -36,7 +36,7 @@ struct TraceLine: ExpressibleByStringInterpolation {
       bytes[start...].reverse()
     }
 
-    /// Its first digits; a run has few files.
+    /// The first digits of the identity; a run has few files.
     mutating func appendInterpolation(_ id: FileID) {
       for place in 0..<6 {
         let digit = UInt8(truncatingIfNeeded: id.high >> UInt64(60 - 4 * place)) & 0xf
@@ -57,12 +57,12 @@ struct TraceLine: ExpressibleByStringInterpolation {
   }
 }
 
-/// A value that has a word of its own in traces, whatever it is called in the code.
+/// A value that has a word of its own in traces, independent of its name in the code.
 protocol TraceWord {
   var word: String { get }
 }
 
-/// What has happened in a run: a digest over all of it, and the lines where they are wanted.
+/// The events of a run: a digest over all of them, and the lines where they are wanted.
 struct Trace {
   private(set) var lines: [String] = []
   /// Differs between two runs whose traces do (FNV-1a).
@@ -74,7 +74,7 @@ struct Trace {
   mutating func note(_ line: TraceLine, at nanoseconds: Int64) {
     mix(UInt64(bitPattern: nanoseconds))
     line.bytes.withUnsafeBufferPointer { for byte in $0 { mix(byte: byte) } }
-    // A line's end, so that no two traces are made of the same bytes.
+    // The end of a line, so that no two traces consist of the same bytes.
     mix(byte: 0xff)
     guard keepsLines else { return }
     let microseconds = nanoseconds / 1000
@@ -82,7 +82,7 @@ struct Trace {
     lines.append("\(microseconds / 1_000_000).\(fraction) \(line.text)")
   }
 
-  /// What has no line and must be the same, too.
+  /// Mixes in a number that has no line and must be the same, too.
   mutating func mix(_ number: UInt64) {
     for shift in stride(from: UInt64(0), to: 64, by: 8) { mix(byte: UInt8(truncatingIfNeeded: number >> shift)) }
   }

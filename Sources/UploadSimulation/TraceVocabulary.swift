@@ -2,8 +2,8 @@ import FileModel
 import Lookup
 import UploadEngine
 
-// The words of a trace. They are written out, also where they are those of the code at present: a trace is compared with that
-// of another build, whose types and cases may have other names.
+// The words of a trace. They are written out, also where they equal those of the present code: a trace is compared with
+// that of another build, whose types and cases may have other names.
 
 extension FileEvent {
   var brief: TraceLine {
@@ -38,7 +38,7 @@ extension GrowthReport {
 }
 
 extension UploadAction {
-  /// Nil for what only shows something, which a simulation does not look at, and for what has lines of its own.
+  /// Nil for actions that only show something, which a simulation ignores, and for those that have lines of their own.
   var brief: TraceLine? {
     switch self {
     case .read(let order):

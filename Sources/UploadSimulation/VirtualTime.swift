@@ -1,8 +1,8 @@
 import UploadEngine
 
-/// Time that passes only from one event to the next, and everything that is still to happen.
+/// Time that passes only from one event to the next, and all pending events.
 ///
-/// Events of one instant happen in the order in which they were asked for, so that a seed always gives the same run.
+/// Events of one instant happen in the order in which they were scheduled, so that a seed always gives the same run.
 final class VirtualTime {
   private struct Event {
     var time: Int64
@@ -15,9 +15,9 @@ final class VirtualTime {
   private static let wallStart: Int64 = 1_760_000_000_000_000_000
   private var heap: [Event] = []
   private var nextSequence: UInt64 = 0
-  /// Nanoseconds of the monotonic clock. Not 0, so that a forgotten time is not taken for the start.
+  /// Nanoseconds of the monotonic clock. Not 0, so that a missing time is not taken for the start.
   private(set) var nanoseconds: Int64 = 1_000_000_000
-  /// How long both machines have slept: wall clocks go on, and nothing else does.
+  /// How long both machines have slept: wall clocks continue, and nothing else does.
   private var sleptNanoseconds: Int64 = 0
   /// How far the wall clock of the capturing machine has been set wrong.
   var wallJump: Duration = .zero
@@ -32,7 +32,7 @@ final class VirtualTime {
   /// The capturing machine's wall clock.
   var wallNanoseconds: Int64 { Self.wallStart + nanoseconds + sleptNanoseconds + wallJump.nanoseconds }
 
-  /// The receiver's wall clock in milliseconds; nobody sets it, but it is three minutes late.
+  /// The receiver's wall clock in milliseconds; it is never set, but is three minutes late.
   var receiverMilliseconds: Int64 { (Self.wallStart + nanoseconds + sleptNanoseconds) / 1_000_000 - 180_000 }
 
   /// Nanoseconds since the start.
@@ -53,7 +53,7 @@ final class VirtualTime {
     siftUp(heap.count - 1)
   }
 
-  /// Lets the next event happen; false when there is none.
+  /// Runs the next event; false when there is none.
   func step() -> Bool {
     guard let first = heap.first else { return false }
     let last = heap.removeLast()
@@ -66,7 +66,7 @@ final class VirtualTime {
     return true
   }
 
-  /// Nothing more happens: what the events hold is let go.
+  /// Ends the simulation: the events are released.
   func end() { heap.removeAll() }
 
   private func siftUp(_ start: Int) {

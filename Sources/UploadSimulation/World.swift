@@ -1,35 +1,35 @@
 import FileModel
 import Lookup
 
-/// Something that can fail, or during which a machine can crash.
+/// An effect that can fail, or during which a machine can crash.
 enum EffectKind: Hashable, Sendable {
   case write, sync, rename, read, send, catalog
-  /// A question to a disk: what a file is like, what lies in a folder.
+  /// A query of a disk: the state of a file, the contents of a folder.
   case look
-  /// Another one: what the mark of a file says, or the record of its upload.
+  /// A query of a file's mark, or of the record of its upload.
   case recall
-  /// The kernel gives to the disk what was written some time before.
+  /// The kernel writes earlier bytes to the disk.
   case writeBack
 }
 
-/// Whose effect it is.
+/// The machine of an effect.
 enum Side: Hashable, Sendable {
   case client, receiver
 }
 
-/// One fault at one place: the effect with this number, counted from 1.
+/// One fault in one effect: that with this number, counted from 1.
 public enum PlannedFault: Hashable, Sendable {
-  /// It fails, and the next ones do not.
+  /// The effect fails, and the next ones do not.
   case failOnce(at: Int)
-  /// It fails, and so does every effect of its kind and side until the end of the faults.
+  /// The effect fails, and so does every effect of its kind and side until the end of the faults.
   case failFrom(Int)
-  /// Its side crashes just before it.
+  /// The effect's side crashes just before it.
   case crash(at: Int)
 }
 
 /// How a disk fails for a while.
 struct DiskTrouble {
-  /// What fails together: everything, what is written, what is asked or recalled, or what is read.
+  /// Kinds that fail together: everything, writes, queries and recalls, or reads.
   static let kinds: [[EffectKind]] = [
     [.write, .sync, .rename, .read, .catalog, .look, .recall, .writeBack], [.sync, .writeBack], [.sync, .writeBack],
     [.writeBack], [.look, .recall], [.recall], [.look, .recall, .read], [.write, .rename, .catalog],
@@ -40,9 +40,9 @@ struct DiskTrouble {
   var share: Double
 }
 
-/// What all parts of one run share: time, chance, trouble, and the record of what happened.
+/// The shared state of one run: time, random draws, faults, and the record of events.
 final class World {
-  /// What becomes of an effect.
+  /// The fate of an effect.
   enum Verdict {
     case done
     case failed
@@ -54,7 +54,7 @@ final class World {
   let plan: PlannedFault?
   let time = VirtualTime()
   let oracle = Oracle()
-  /// Of every destination, that of the main one first.
+  /// The oracle of every destination, that of the main one first.
   private(set) var oracles: [Oracle]
   var random: SeededGenerator
   /// From here on nothing fails any more.
@@ -68,19 +68,20 @@ final class World {
   var fullDisks: LookupSet<Side> = []
   /// Disks that fail at present, for some kinds of effects and so often.
   private(set) var failingDisks: LookupTable<Side, DiskTrouble> = [:]
-  /// On the capturing machine.
+  /// The available memory of the capturing machine.
   var availableMemory: UInt64 = 1_000_000_000
-  /// A file of the spool has parts in a session, and nowhere else.
+  /// Whether a file of the spool has parts in a session, and nowhere else.
   var hasPartsAlone: (_ session: String) -> Bool = { _ in false }
-  /// A settled content is about to change, and the daemon knows it, or has died over it.
+  /// A settled content is about to change, and the daemon knows it, or has died during it.
   var contentChanges: (FileID) -> Void = { _ in }
   /// The receiver has published a session.
   var wasPublished: (_ session: String) -> Void = { _ in }
-  /// The client's record of what it has published is whole, so that it never counts its own as another one's.
+  /// The client's record of what it has published is complete, so that it never takes its own publications for another
+  /// machine's.
   var knowsOwners = true
-  /// What the clients know of what they have published.
+  /// The clients' records of what they have published.
   var publicationRecords: [SimulatedPublications] = []
-  /// What requests were for that arrived after their clients had given them up.
+  /// The targets of requests that arrived after their clients had given them up.
   var lateTargets: LookupSet<String> = []
   private var log: Trace
 
@@ -112,7 +113,7 @@ final class World {
   /// True with this probability, as long as there are faults.
   func strikes(_ probability: Double) -> Bool { !isHealed && random.happens(probability) }
 
-  /// The trace tells where the first violated invariant was found.
+  /// Records the first violated invariant; the trace shows where it was found.
   func fail(_ invariant: Invariant, _ detail: TraceLine) {
     trace("VIOLATION \(invariant.rawValue): \(detail)")
     guard violation == nil else { return }
@@ -121,7 +122,7 @@ final class World {
 
   func trace(_ line: TraceLine) { log.note(line, at: time.sinceStart) }
 
-  /// The lines of the trace, and a digest of it, of how far chance was drawn from, and of these numbers.
+  /// The lines of the trace, and a digest of it, of the generator's state, and of these numbers.
   func endTrace(_ numbers: [Int]) -> (lines: [String], fingerprint: UInt64) {
     for number in numbers { log.mix(UInt64(truncatingIfNeeded: number)) }
     log.mix(random.state)
@@ -129,7 +130,7 @@ final class World {
     return (log.lines, log.fingerprint)
   }
 
-  /// Every effect asks before it happens.
+  /// The verdict on an effect, requested before it happens.
   func verdict(on kind: EffectKind, of side: Side) -> Verdict {
     effectCount += 1
     guard !isHealed else { return .done }
@@ -152,7 +153,7 @@ final class World {
     return .done
   }
 
-  /// Whether an effect fails that nobody dies over: it is the kernel's, or a question.
+  /// Whether an effect fails that ends no process: the kernel's, or a query.
   func fails(_ kind: EffectKind, of side: Side) -> Bool {
     effectCount += 1
     guard !isHealed else { return false }
@@ -188,7 +189,7 @@ final class World {
     }
   }
 
-  /// Whether the spool's disk can refuse or lose anything in this run, so that it matters what the kernel keeps in memory.
+  /// Whether the spool's disk can refuse or lose anything in this run, so that the kernel's page cache matters.
   var mayRefuse: Bool {
     scenario.losesSpool || scenario.failingDisks > 0 || scenario.brokenEffects > 0 || scenario.unreadable > 0
       || plan != nil

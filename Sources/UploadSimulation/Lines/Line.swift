@@ -1,21 +1,21 @@
 /// A line that all connections share: what they send passes one bottleneck, and waits before it.
 ///
-/// A model of flows, and none of packets: the window of a connection doubles with each round trip as long as the line gives it what it
-/// asks for, connections that fill the queue come to equal shares, and nothing is lost.
+/// A model of flows, and none of packets. The window of a connection doubles with each round trip as long as the line
+/// carries what it sends. Connections that fill the queue get equal shares, and nothing is lost.
 struct Line: Sendable {
   /// One direction of a connection.
   private struct Connection {
     var windowBytes = Line.firstWindowBytes
-    /// Of what it has to send now.
+    /// Bytes that the connection has to send now.
     var leftBytes = 0.0
     var passedBytes = 0.0
-    /// What its far end has confirmed by now.
+    /// Bytes that its far end has confirmed by now.
     var confirmedBytes = 0.0
   }
 
   /// Ten packets (RFC 6928).
   static let firstWindowBytes = 14_600.0
-  /// Twice as much after each round trip: the natural logarithm of 2.
+  /// Growth by two after each round trip: the natural logarithm of 2.
   private static let growth = 0.693
 
   let kind: LineKind
@@ -23,10 +23,10 @@ struct Line: Sendable {
 
   init(_ kind: LineKind) { self.kind = kind }
 
-  /// Time passes by so much at once.
+  /// The time step of the simulation.
   var step: Duration { min(max(kind.roundTrip / 4, .milliseconds(2)), .milliseconds(10)) }
 
-  /// Something has not passed yet.
+  /// Some bytes have not passed yet.
   var isBusy: Bool { connections.contains { $0.leftBytes > 0 } }
 
   /// How long what is sent now waits before the bottleneck.
@@ -36,7 +36,7 @@ struct Line: Sendable {
     return min(queueSeconds, max(0, windowBytes / kind.bytesPerSecond - kind.roundTripSeconds))
   }
 
-  /// Of all connections that have something to send.
+  /// The windows of all connections that have something to send.
   private var windowBytes: Double { connections.reduce(0) { $0 + ($1.leftBytes > 0 ? $1.windowBytes : 0) } }
 
   /// One more connection, by its number.
@@ -52,22 +52,22 @@ struct Line: Sendable {
     connections[number].confirmedBytes = 0
   }
 
-  /// The connection is gone, and what has not passed with it.
+  /// The connection is gone, with all that has not passed.
   mutating func breakOff(_ number: Int) { connections[number].leftBytes = 0 }
 
   /// What has passed the bottleneck of what is sent over a connection.
   func passed(over number: Int) -> Int { Int(connections[number].passedBytes.rounded()) }
 
-  /// What its far end has confirmed of that: it lags behind by a round trip.
+  /// The confirmed part of that: it lags behind by a round trip.
   func confirmed(over number: Int) -> Int { Int(connections[number].confirmedBytes.rounded(.down)) }
 
-  /// Time passes; the connections over which the last byte has passed in it.
+  /// Time passes. Returns the connections over which the last byte has passed in it.
   mutating func pass(seconds: Double) -> [Int] {
     let trip = kind.roundTripSeconds + waitSeconds
     let busy = connections.indices.filter { connections[$0].leftBytes > 0 }
     var (rest, flows) = (kind.bytesPerSecond, busy.count + kind.otherFlows)
     var done: [Int] = []
-    // Who asks for less than a share leaves the rest of it to the others.
+    // A connection that needs less than its share leaves the rest to the others.
     for number in busy.sorted(by: { connections[$0].windowBytes < connections[$1].windowBytes }) {
       let wanted = connections[number].windowBytes / trip
       let rate = min(wanted, rest / Double(flows))
@@ -90,7 +90,7 @@ struct Line: Sendable {
       connections[number].confirmedBytes, connections[number].passedBytes - onItsWay)
   }
 
-  /// A full queue takes no more: windows shrink to what there is room for, and towards each other.
+  /// A full queue takes no more: windows shrink to the available room, and towards each other.
   private mutating func shareQueue(among busy: [Int], _ trips: Double) {
     let most = kind.bytesPerSecond * kind.roundTripSeconds + kind.queueBytes
     let all = busy.reduce(0) { $0 + connections[$1].windowBytes }
@@ -102,7 +102,7 @@ struct Line: Sendable {
     }
   }
 
-  /// How long so many connections that always have something to send need for so many bytes together.
+  /// The time that so many connections that always have something to send need for so many bytes together.
   static func seconds(for byteCount: Int, over streams: Int, of kind: LineKind) -> Double {
     var line = Line(kind)
     let numbers = (0..<max(1, streams)).map { _ in line.connect() }

@@ -1,15 +1,15 @@
 import FileModel
 import UploadEngine
 
-/// Watches an upload over a line: how long it takes, what goes twice, what a cut would lose, and what is shown of it (spec E9, I1).
+/// Checks an upload over a line: its duration, what is sent twice, what a cut would lose, and what is shown of it (spec E9, I1).
 struct LineChecks {
-  /// What a server may take for the last answers, and a disk for what it is asked.
+  /// The time of a server for the last answers, and of a disk for its queries.
   private static let slackSeconds = 0.2
   private static let twiceMax = 0.02
-  /// Of the line's rate, and of an equal share of it.
+  /// The least part of the line's rate, and of an equal share of it.
   private static let rateMin = 0.95
   private static let shareMin = 0.8
-  /// For what is asked and answered before and after the bytes.
+  /// Round trips for queries before and after the bytes.
   private static let trips = 10.0
   private static let lossSeconds = 2.0
   /// Estimates count from then on, as long as so much is left.
@@ -23,11 +23,11 @@ struct LineChecks {
   private let closedAt: Double
   /// Round trips from the end of a request to the first byte of the next one, where the protocol lets none go out beside it.
   private let tripsBetween: Int
-  /// All that requests had beside the file's bytes.
+  /// All that requests carried beside the file's bytes.
   var headBytes = 0
   /// The most requests at the same time that carried bytes of the file.
   private(set) var streamsMax = 0
-  /// What a cut has taken with it.
+  /// Bytes that a cut has lost.
   var lostBytes = 0
   /// Connections were cut, or a request was lost on purpose.
   var isDisturbed = false
@@ -48,7 +48,7 @@ struct LineChecks {
     moving = (closedAt, 0)
   }
 
-  // MARK: While it is under way
+  // MARK: In progress
 
   /// A request goes out, and carries so many bytes of the file.
   mutating func sent(_ byteCount: Int) { requestCount += byteCount > 0 ? 1 : 0 }
@@ -68,15 +68,15 @@ struct LineChecks {
     world.fail(.lostBytes, "a cut would lose \(byteCount) bytes, and may lose \(allowed)")
   }
 
-  /// What the status says, and how many bytes of the file are confirmed.
+  /// The status, and how many bytes of the file are confirmed.
   mutating func shown(_ status: FileStatus, confirmed: Int) {
     let now = world.time.seconds
     let percent = Int(10_000 * status.sentBytes / UInt64(max(1, sizeBytes)))
     if percents.last?.percent != percent { percents.append((now, percent)) }
-    // A hundredth of a percent is the least that is shown: of a large file the first bytes of a long line are less than that in a second.
+    // The least shown step is a hundredth of a percent: of a large file the first bytes of a long line are less than that in a second.
     if confirmed <= moving.bytes + sizeBytes / 10_000 || confirmed >= sizeBytes { moving.since = now }
     moving.bytes = confirmed
-    // What is confirmed is told by looking, which is less than half a second ago.
+    // Confirmed bytes are known by polling, which was less than half a second ago.
     let changes = percents.reversed().prefix { $0.at > now - 1 }.count
     if now - moving.since > 1.5, changes < 2 {
       world.fail(.shownProgress, "bytes move, and \(changes) changes of what is shown in a second")
@@ -96,7 +96,7 @@ struct LineChecks {
     world.fail(.lineTime, "\(sizeBytes) bytes took \(Int(took * 1000)) ms, \(Int(allowed * 1000)) ms are allowed")
   }
 
-  /// The bytes at the line's rate and a little more; or what as many streams take that never pause.
+  /// The bytes at the line's rate and a little more; or the time that as many streams take that never pause.
   private func timeAllowed() -> Double {
     let bytes = sizeBytes + headBytes
     let queueSeconds = kind.queueBytes / kind.bytesPerSecond
@@ -109,8 +109,8 @@ struct LineChecks {
     return max(byLine, byStreams) + (trips + tripsAwaited) * kind.roundTripSeconds + Self.slackSeconds
   }
 
-  /// A mount knows nothing of the line and begins with four streams: those that follow have windows that double while others have done so already,
-  /// twice as slowly, because requests wait for answers.
+  /// A mount knows nothing of the line and begins with four streams. The windows of later streams double while earlier
+  /// ones have done so already, twice as slowly, because requests wait for answers.
   private var trips: Double {
     var (doublings, window) = (0.0, Line.firstWindowBytes)
     let share = kind.bytesPerSecond * kind.roundTripSeconds / Double(UploadConstants.maxParallelChunkUploads)
@@ -118,16 +118,16 @@ struct LineChecks {
     return Self.trips + 2 * doublings
   }
 
-  /// A resource of tus takes one request after the other, and is asked before each of them how far it is: streams pause.
+  /// A resource of tus takes one request after the other, and is queried before each of them: streams pause.
   private var tripsAwaited: Double { Double(tripsBetween * requestCount) / Double(max(1, streamsMax)) }
 
-  /// The middle one of them counts. Beside other flows a capture's share of the line changes with its streams.
+  /// The median counts. Beside other flows a capture's share of the line changes with its streams.
   private func checkEstimates() {
     let now = world.time.seconds
     guard kind.otherFlows == 0, !isDisturbed else { return }
     let errors = estimates.filter { now - $0.at >= Self.estimateLeast }.map { estimate in
       let left = now - estimate.at
-      // It is of bytes; the last answers are not part of it.
+      // The estimate is for bytes; the last answers are not part of it.
       return max(0, abs(estimate.seconds - left) - 2 * kind.roundTripSeconds) / left
     }
     guard !errors.isEmpty else { return }

@@ -1,6 +1,6 @@
-/// What a line is like: its rate, its round trip, the queue before its bottleneck, and how many other flows share it.
+/// The kind of a line: its rate, its round trip, the queue before its bottleneck, and how many other flows share it.
 public struct LineKind: Hashable, Sendable {
-  /// How much waits before the bottleneck at most.
+  /// The most that waits before the bottleneck.
   public enum Queue: Hashable, Sendable {
     case packets(Int)
     case seconds(Double)
@@ -10,11 +10,11 @@ public struct LineKind: Hashable, Sendable {
 
   /// Its rate.
   public var kilobitsPerSecond: Int
-  /// From one end to the other and back, while nothing waits.
+  /// The round-trip time while nothing waits.
   public var roundTrip: Duration
-  /// What waits.
+  /// The queue before the bottleneck.
   public var queue: Queue
-  /// Each of them always has something to send.
+  /// Other flows on the line; each always has something to send.
   public var otherFlows: Int
 
   var bytesPerSecond: Double { Double(kilobitsPerSecond) * 125 }
@@ -40,7 +40,7 @@ public struct LineKind: Hashable, Sendable {
 }
 
 extension LineKind: CustomStringConvertible {
-  /// As Benchmarks/lines has it.
+  /// The name in Benchmarks/lines.
   public var description: String {
     let rate = kilobitsPerSecond < 1000 ? "\(kilobitsPerSecond)kbit" : "\(kilobitsPerSecond / 1000)mbit"
     let waiting =

@@ -5,10 +5,10 @@ import Lookup
 import OrderedCollections
 import UploadEngine
 
-/// One capture over one line: the real schedule with the bounds of a mount, a server that takes what arrives, and bytes that are
-/// counted only, so that files and chunks have their real sizes.
+/// One capture over one line: the real schedule with the bounds of a mount, a server that takes what arrives, and bytes
+/// that are only counted, so that files and chunks have their real sizes.
 final class LineRun {
-  /// A file takes the line so long, or its share of the line.
+  /// How long a file takes the line, or its share of the line.
   private static let lineSeconds = 30.0
   /// Nothing takes this many times as long.
   private static let patience = 20.0
@@ -17,13 +17,13 @@ final class LineRun {
   private static let lookTime: Duration = .milliseconds(100)
   private static let diskBytesPerSecond = 500_000_000
 
-  /// A request under way.
+  /// A request in flight.
   private final class Flight {
     let order: RequestOrder
-    /// The bytes of its members, and what each has beside them.
+    /// The bytes of each member, and the overhead of each.
     let members: [Int]
     let memberHeadBytes: Int
-    /// Nil until its first byte enters the line.
+    /// Nil until the request's first byte enters the line.
     var connection: Int?
     var hasPassed = false
     var isOver = false
@@ -59,17 +59,17 @@ final class LineRun {
   private var checks: LineChecks
   private var flights: OrderedDictionary<HTTPRequestID, Flight> = [:]
   private var readBytes: LookupTable<ReadID, Int> = [:]
-  /// Connections that rest, the one that was used last at the end.
+  /// Idle connections, the latest used last.
   private var resting: [Int] = []
   private var alarm: MonotonicTime?
   private var isMoving = false
   private var passedBytes = 0
   private var answeredBytes = 0
-  /// It lacks chunks.
+  /// A commit that lacks chunks.
   private var waitingCommit: (Flight, connection: Int)?
   private var isDelivered = false
   private var eventCount = 0
-  /// What was shown to be left of the time, for a planted mistake.
+  /// The remaining times that were shown, for a planted mistake.
   private var shownEstimates: [Double?] = []
 
   init(_ world: World, _ kind: LineKind) throws(DestinationError) {
@@ -213,10 +213,10 @@ final class LineRun {
     }
     var trips = Double(server.tripsBefore(order.order)) + 0.5
     let known = order.opensConnection ? nil : resting.popLast()
-    // A connection, and its encryption.
+    // Round trips for a connection and its encryption.
     if known == nil { trips += 2 }
     let connection = known ?? line.connect()
-    // Each of them waits behind what is on its way; the last one shares the bottleneck with it.
+    // Each round trip waits behind the bytes in flight; the last one shares the bottleneck with them.
     let wait = trips * kind.roundTripSeconds + trips.rounded(.down) * line.waitSeconds
     world.time.after(.microseconds(Int64(wait * 1_000_000))) { [self] in
       guard !flight.isOver else { return }
@@ -247,7 +247,7 @@ final class LineRun {
     world.time.after(kind.roundTrip / 2 + Self.serverTime) { [self] in arrived(flight, over: connection) }
   }
 
-  /// All of a request is at the server, which lets a commit wait for the chunks that are on their way.
+  /// All of a request is at the server, which lets a commit wait for the chunks that are in flight.
   private func arrived(_ flight: Flight, over connection: Int) {
     guard !flight.isOver else { return }
     if case .commit(let commit) = flight.order.order, !server.hasAll(of: commit) {
@@ -327,18 +327,18 @@ final class LineRun {
     return max(0, body - whole - flight.memberHeadBytes)
   }
 
-  /// What goes again after a cut: of a run the server is asked what it has, a single chunk is sent anew.
+  /// What is sent again after a cut: of a run the server is asked what it has, a single chunk is sent anew.
   private func lostWithCut(of flight: Flight) -> Int {
     guard flight.members.count == 1, let connection = flight.connection else { return lost(of: flight) }
     return flight.hasPassed ? flight.bodyBytes : flight.body(of: line.passed(over: connection))
   }
 
-  /// What has passed, what a cut would lose, and what the status says, now and then.
+  /// Samples what has passed, what a cut would lose, and what the status shows.
   private func look() {
     let carrying = flights.values.filter { $0.plainBytes > 0 }
     let onLine = carrying.compactMap { flight in flight.connection.map { (flight, $0) } }
     checks.passed(passedBytes + onLine.reduce(0) { $0 + line.passed(over: $1.1) })
-    // Elsewhere it is parts and tries that are lost, and the docs say so.
+    // Other servers lose parts and attempts, as the docs say.
     let lost = server.kind == .receiver ? carrying.reduce(0) { $0 + self.lost(of: $1) } : 0
     let pieces = carrying.reduce(0) { $0 + min($1.members.max() ?? 0, UploadConstants.runChunkBytesMax) }
     checks.mayLose(lost, streams: carrying.count, pieces: pieces)

@@ -5,10 +5,9 @@ import Integrity
 import Lookup
 import UploadEngine
 
-/// What lies at the far end of a line: a server that takes whatever arrives, as the destination of its kind is told. Its bytes are
-/// counted, and there are none.
+/// The far end of a line: a server that takes whatever arrives, by its kind's rules. Bytes are counted only.
 struct LineServer {
-  /// What a request has beside its body, and a run or a bundle for each of its members.
+  /// The overhead of a request beside its body, and of each member of a run or a bundle.
   static let headBytes = 600
   static let memberHeadBytes = 350
   private static let filesPerRequest = 64
@@ -24,7 +23,7 @@ struct LineServer {
     (abilities, offers) = try Self.terms(of: kind)
   }
 
-  /// As of real servers, with the settings that a mount has if none are given.
+  /// Abilities and limits as of real servers, with a mount's default settings.
   private static func terms(of kind: ServerKind) throws(DestinationError) -> (DestinationAbilities, DestinationOffers) {
     let origin = SimulatedAddresses.first
     switch kind {
@@ -71,7 +70,7 @@ struct LineServer {
     return (least + step - 1) / step * step
   }()
 
-  /// What a mount uploads there with, where no setting says otherwise.
+  /// The limits of a mount that uploads there, where no setting gives others.
   var limits: UploadLimits {
     var limits = UploadLimits()
     limits.adaptsChunkBytes = true

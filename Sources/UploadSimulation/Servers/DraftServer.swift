@@ -3,7 +3,7 @@ import Integrity
 import OrderedCollections
 import UploadEngine
 
-/// Resumable uploads as draft-ietf-httpbis-resumable-upload-10 has them (interop version 8).
+/// Resumable uploads as in draft-ietf-httpbis-resumable-upload-10 (interop version 8).
 struct DraftServer: ForeignProtocol {
   private struct Upload {
     var bytes: [UInt8] = []
@@ -13,7 +13,7 @@ struct DraftServer: ForeignProtocol {
   }
 
   let origin: String
-  /// What is complete is forgotten at once.
+  /// A complete upload is dropped at once.
   let forgetsComplete: Bool
   var publications: [ForeignPublication] = []
   private var uploads: OrderedDictionary<String, Upload> = [:]
@@ -34,7 +34,7 @@ struct DraftServer: ForeignProtocol {
 
   mutating func broke(_ request: ForeignRequest) {
     guard !request.body.isEmpty, request.field("content-digest") == nil else { return }
-    // What has arrived stays, and an upload that breaks off is not complete.
+    // The bytes that have arrived stay, and an upload that breaks off is not complete.
     _ = request.method == "PATCH" ? append(request, isWhole: false) : create(request, isWhole: false)
   }
 
@@ -69,7 +69,7 @@ struct DraftServer: ForeignProtocol {
     case .deniesParts where request.method == "PATCH":
       return upload.map { problem("mismatching-upload-offset", 409, $0) }
     case .failsAtTheEnd where request.field("upload-complete") == "?1":
-      // What it has of it is what is not as long as it is to be.
+      // The server's part of the upload has another length than declared.
       return upload.map { problem("inconsistent-upload-length", 400, $0) }
     case .misnames: return honest.flatMap(ServerLie.beyond)
     default: return nil

@@ -4,19 +4,20 @@ import OrderedCollections
 import ReceiverCore
 import UploadEngine
 
-/// What a server of another protocol does with requests: a machine whose state is on its disk with each answer.
+/// How a server of another protocol handles requests: a machine whose state is on its disk with each answer.
 protocol ForeignProtocol {
-  /// What is published, with what the client is to call it; the server asks and empties it.
+  /// The publications, with the names that the client is to use; the server reads and empties the list.
   var publications: [ForeignPublication] { get set }
   /// A whole request.
   mutating func answer(_ request: ForeignRequest) -> HTTPResponse
-  /// A lie in the protocol's own words; nil where it has none about this request. `honest` is the answer to what was done, if it was.
+  /// A lie in the protocol's own words; nil where the protocol has none about this request. `honest` is the answer to
+  /// what was done, if it was.
   func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse?
-  /// How long the upload is to be that a request is about, where that is known.
+  /// The length of the upload that a request concerns, where that is known.
   func lengthBytes(of request: ForeignRequest) -> Int?
   /// A request whose connection broke; `request.body` is what had arrived.
   mutating func broke(_ request: ForeignRequest)
-  /// Uploads that are not complete are forgotten.
+  /// Incomplete uploads are dropped.
   mutating func expire()
   var leftovers: [String] { get }
 }
@@ -57,7 +58,7 @@ final class ForeignServer: SimulatedPeer {
   final class Exchange: PeerExchange {
     fileprivate let id: Int
     fileprivate let request: WireRequest
-    /// What is on its way.
+    /// The body that is being sent.
     fileprivate let content: [UInt8]
     fileprivate var answer: ((HTTPResponse?) -> Void)?
     fileprivate weak var server: ForeignServer?
@@ -111,7 +112,7 @@ final class ForeignServer: SimulatedPeer {
     tick()
   }
 
-  /// What it answered with is on its disk; what is under way is lost.
+  /// Answered requests are on its disk; those in flight are lost.
   func crash() {
     guard isUp else { return }
     world.trace("server: crashes")
@@ -167,12 +168,12 @@ final class ForeignServer: SimulatedPeer {
     exchange.end(nil)
   }
 
-  /// What has arrived of a request, and zeros to behind all that was ever sent of its upload: where zeros have taken the place of bytes that
-  /// were sent once and lost, nothing could tell.
+  /// What has arrived of a request, and zeros to behind all that was ever sent of its upload: zeros that replace bytes
+  /// that were sent once and lost could not be detected.
   private func padded(_ request: ForeignRequest, after arrived: [UInt8]) -> [UInt8] {
     noteSent(ForeignRequest(wire: request.wire, body: arrived))
     let start = request.number("upload-offset") ?? 0
-    // An upload that has its length is complete, and published by that.
+    // An upload that has its length is complete, and thereby published.
     let end = min(request.body.count, model.lengthBytes(of: request).map { $0 - start - 1 } ?? .max)
     let least = sentMax[String(request.path), default: 0] - start + 1
     guard least <= end else { return Array(arrived.prefix(max(0, end))) }
@@ -188,7 +189,7 @@ final class ForeignServer: SimulatedPeer {
 
   private func respond(to request: ForeignRequest) -> HTTPResponse {
     guard let lie, !world.isHealed, strikes(lie, request) else { return act(on: request) }
-    // Some act and deny it, others do not act at all.
+    // Some lies act and deny it, others do not act at all.
     let isAfterwards = lie.isOfAnswer || world.random.happens(0.3)
     if world.scenario.liesInOwnWords { return respond(to: request, by: lie, isAfterwards: isAfterwards) }
     let honest = isAfterwards ? act(on: request) : nil
@@ -202,7 +203,7 @@ final class ForeignServer: SimulatedPeer {
   }
 
   private func respond(to request: ForeignRequest, by lie: ServerLie, isAfterwards: Bool) -> HTTPResponse {
-    // Of most requests there is nothing to be said.
+    // There is no lie about most requests.
     guard isAfterwards || model.lie(lie, about: request, nil) != nil else { return act(on: request) }
     let honest = isAfterwards ? act(on: request) : nil
     guard let answer = model.lie(lie, about: request, honest) else { return honest ?? HTTPResponse(status: 500) }

@@ -34,7 +34,7 @@ struct FormServer: ForeignProtocol {
       status: 201, headers: [HTTPHeader("content-type", "application/json")], body: Array("{\"id\":\(count)}".utf8))
   }
 
-  /// What stands between the boundaries.
+  /// The parts between the boundaries.
   private func parts(of body: [UInt8], _ boundary: [UInt8]) -> [ArraySlice<UInt8>] {
     let places = body.ranges(of: boundary)
     return zip(places, places.dropFirst()).map { body[$0.upperBound..<$1.lowerBound] }
@@ -42,7 +42,7 @@ struct FormServer: ForeignProtocol {
 }
 
 extension String {
-  /// The bytes that %XX stand for.
+  /// The bytes that %XX encode.
   var percentDecoded: [UInt8] {
     var bytes: [UInt8] = []
     var rest = Array(utf8)[...]

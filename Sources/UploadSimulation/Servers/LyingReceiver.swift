@@ -1,10 +1,10 @@
 import ReceiverCore
 import UploadEngine
 
-/// The receiver, which lies in the words of its protocol: to some requests it does what is asked and says something else, others it
-/// answers without doing anything.
+/// The receiver, which lies in the words of its protocol. It carries out some requests and answers something else, and
+/// answers others without doing anything.
 final class LyingReceiver: SimulatedPeer {
-  /// A request of which nothing is done.
+  /// A request that is not carried out.
   private final class Pretence: PeerExchange {
     private var answer: (([UInt8]?) -> Void)?
 

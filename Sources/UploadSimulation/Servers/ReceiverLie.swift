@@ -3,25 +3,26 @@ import OrderedCollections
 import ReceiverCore
 import UploadEngine
 
-/// What a receiver says again and again in the words of the chunk protocol although it is not so, until the faults end.
+/// What a receiver falsely answers again and again in the words of the chunk protocol until the faults end.
 ///
-/// None of them says of a file that it is published although it is not: that cannot be found out.
+/// None of these lies claims that a file is published although it is not: that cannot be detected.
 enum ReceiverLie: String, CaseIterable, TraceWord {
   /// Lists of what is held that are empty, fall, jump, name other bytes, or belong to another session.
   case holdsNothing, holdsLess, holdsOthers, holdsElse
   /// The session is not there, has expired or is damaged, now and then or always.
   case deniesSession, deniesSessions, expires, damages
-  /// Something in between says that nothing is there.
+  /// A proxy answers that nothing is there.
   case notFound, gone
-  /// The state does not allow it, another request is at it, there are too many, the disk is full, the receiver fails.
+  /// The state does not allow it, another request is in progress, there are too many, the disk is full, the receiver
+  /// fails.
   case conflict, locked, busy, full, fails, broken
-  /// The bytes or their tag are wrong; they are too many; the request is.
+  /// The bytes or their tag are wrong, the bytes are too many, or the request is wrong.
   case damaged, tooLarge, badRequest
   /// Chunks are missing at each commit: all, or such that the file does not have.
   case lacksEverything, lacksNonsense
   /// Chunks are acknowledged that are not stored.
   case pretends
-  /// A success that is no answer to this.
+  /// A success that does not answer this request.
   case page, nonsense, empty
   /// A receipt with another digest, size, name or id.
   case otherReceipt
@@ -29,14 +30,14 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
   case fewerMembers, moreMembers, otherMembers
   /// Sessions with other ids, chunk lengths and times.
   case otherSessions
-  /// What it says that it takes changes with each answer, or is missing.
+  /// The announced abilities change with each answer, or are missing.
   case headers
-  /// What was done is answered late, or never, or denied.
+  /// A completed request is answered late, or never, or denied.
   case late, silent, deniesTheEnd
 
   var word: String { rawValue }
 
-  /// What a request asks for.
+  /// The kind of a request.
   enum Asked {
     case opening, coreRequest, chunk, run, zeros, commit, end, file, bundle, other
 
@@ -63,7 +64,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
 
   func strikes(_ asked: Asked, _ random: inout SeededGenerator) -> Bool {
     switch self {
-    // A commit that is refused brings the question.
+    // A refused commit leads to the query.
     case .holdsNothing, .holdsLess, .holdsOthers, .holdsElse:
       asked == .coreRequest || asked == .commit && random.happens(0.5)
     case .deniesSession, .expires: asked.isOfSession && random.happens(0.25)
@@ -82,7 +83,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
     }
   }
 
-  /// It is told about what was done.
+  /// The lie is told about a completed request.
   func isOfAnswer(_ asked: Asked) -> Bool {
     switch self {
     case .holdsNothing, .holdsLess, .holdsOthers, .holdsElse: asked == .coreRequest
@@ -93,7 +94,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
     }
   }
 
-  /// `honest` is the answer to what was done, if it was; nil where there is never one.
+  /// `honest` is the answer to the completed request, if it was carried out; nil where there is never one.
   func answer(to asked: Asked, _ honest: HTTPResponse?, _ random: inout SeededGenerator) -> HTTPResponse? {
     switch self {
     case .holdsNothing, .holdsLess, .holdsOthers, .holdsElse:
@@ -118,7 +119,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
     case .page:
       HTTPResponse(
         status: 200, headers: [HTTPHeader("content-type", "text/html")], body: Array("<html>Sign in</html>".utf8))
-    // Whatever is a success acknowledges a chunk.
+    // Any success acknowledges a chunk.
     case .nonsense: HTTPResponse(status: 202, body: Array("{\"id\":[[[".utf8))
     case .empty: HTTPResponse(status: asked.carriesBytes ? 202 : 200)
     case .otherReceipt: honest.map { otherReceipt(in: $0, &random) }
@@ -183,7 +184,7 @@ enum ReceiverLie: String, CaseIterable, TraceWord {
 
   private func otherReceipt(in response: HTTPResponse, _ random: inout SeededGenerator) -> HTTPResponse {
     var body = response.body
-    // That of a session that was asked for, or of each member.
+    // The answer to a session's opening, or to each member's.
     if response.header("content-type") == MediaType.bundle {
       guard let known = try? BundleAnswer.read(body) else { return response }
       body = []

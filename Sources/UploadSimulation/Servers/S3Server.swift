@@ -3,7 +3,7 @@ import Integrity
 import OrderedCollections
 import UploadEngine
 
-/// What of S3 an upload needs: objects, and multipart uploads whose parts are listed in short pages.
+/// The parts of S3 that an upload needs: objects, and multipart uploads whose parts are listed in short pages.
 struct S3Server: ForeignProtocol {
   private struct Part {
     var bytes: [UInt8]
@@ -22,14 +22,14 @@ struct S3Server: ForeignProtocol {
     var tag: String
   }
 
-  /// What becomes of the request to take a part out of an object.
+  /// The result of a request to copy a part from an object.
   enum Copying: CaseIterable {
     case known
-    /// Whatever lies there.
+    /// The object is copied without its condition.
     case unconditional
     case refused
     case failing
-    /// The empty body is the part.
+    /// The empty body becomes the part.
     case ignored
   }
 
@@ -102,7 +102,7 @@ struct S3Server: ForeignProtocol {
     refusal(of: key, request) ?? publish(key, request.body, facts(in: request))
   }
 
-  /// What the condition of a request says, if it has one.
+  /// The result of a request's condition, if it has one.
   private func refusal(of key: String, _ request: ForeignRequest) -> HTTPResponse? {
     guard keepsConditions else { return nil }
     let tag = objects[key].map { "\"\($0.tag)\"" }
@@ -148,7 +148,7 @@ struct S3Server: ForeignProtocol {
     return HTTPResponse(status: 200, headers: [HTTPHeader("etag", tag)])
   }
 
-  /// As long as an MD5, and told apart by the bytes.
+  /// As long as an MD5, and distinguished by the bytes.
   private func tag(of bytes: [UInt8]) -> String { "\"\(Hex.encode(Array(sha256(bytes).prefix(16))))\"" }
 
   private mutating func copyPart(_ number: Int, of id: String, _ request: ForeignRequest) -> HTTPResponse {

@@ -1,6 +1,6 @@
 import Lookup
 
-// Servers of other protocols, honest ones and such that lie.
+// Servers of other protocols, honest and lying ones.
 extension Scenario {
   static let tus = Scenario("tus") { $0.useServer(.tus) }
   static let draft = Scenario("draft") { $0.useServer(.draft) }
@@ -28,14 +28,14 @@ extension Scenario {
   static let jumpingTus = Scenario("jumping-tus") { $0.useJumper(.tus) }
   static let jumpingDraft = Scenario("jumping-draft") { $0.useJumper(.draft) }
 
-  /// A bucket that refuses each file for longer than its tries last.
+  /// A bucket that refuses each file for longer than its attempts last.
   static let refusingS3 = Scenario("refusing-s3") {
     $0.useLiar(.s3)
     $0.refusesEachBody = true
     $0.seconds = 300...600
     $0.withoutStops()
     $0.receiverCrashes = 0
-    // In one request each: what is said of a part alone ends no tries.
+    // One request for each file: a refusal of a part alone ends no attempts.
     ($0.chunkBytes, $0.wholeFileBytesMax) = (1024, 2000)
   }
 
@@ -44,13 +44,13 @@ extension Scenario {
     lyingWords, jumpingTus, jumpingDraft, refusingS3, webDAV, lyingWebDAV,
   ]
 
-  /// What somebody has to act upon after such a server.
+  /// Failures that a user has to act upon after such a server.
   static let legitimateFailuresOfLiars: LookupSet<String> = [
     "session-gone", "incomplete", "unexpected-answer", "conflict", "bad-request", "server-error", "digest-mismatch",
     "too-large", "not-found", "row-lost", "name-refused", "forbidden", "unclear-end",
   ]
 
-  /// A bad network and machines that die; requests do not arrive twice there, as TLS sees to it.
+  /// A bad network and crashing machines; requests do not arrive twice there, because TLS prevents it.
   private mutating func useServer(_ server: ServerKind) {
     self.server = server
     spoilNetwork(0.03)
@@ -60,7 +60,7 @@ extension Scenario {
     badGateways = 0.01
     busyAnswers = 0.01
     guard server.takesWholeFiles else { return }
-    // Each file is one request, and 404 says of a form that it is not there.
+    // Each file is one request, and 404 means that a form does not exist.
     (fileBytesMax, chunkBytes, wholeFileBytesMax) = (40, 1024, 2000)
     forgottenSessions = 0
   }
@@ -72,7 +72,8 @@ extension Scenario {
     seconds = 30...200
     legitimateFailures = Self.legitimateFailuresOfLiars
   }
-  /// The client lives on: of what an earlier run has sent it knows nothing, and has to believe the server (docs/destinations.md, DE60b).
+  /// The client is not restarted: it knows nothing of what an earlier run has sent, and has to believe the server
+  /// (docs/destinations.md, DE60b).
   private mutating func useJumper(_ server: ServerKind) {
     useLiar(server)
     jumpsWhereItBreaks = true
@@ -80,6 +81,6 @@ extension Scenario {
     lostRequests = 0.1
   }
 
-  /// The client lives on, and nothing is changed behind its back.
+  /// The client is not restarted, and nothing is changed behind its back.
   private mutating func withoutStops() { (clientCrashes, clientStops, crashesInEffects, handEdits) = (0, 0, 0, 0) }
 }

@@ -2,17 +2,17 @@ import Destinations
 import FileModel
 import UploadEngine
 
-/// What the client uploads to.
+/// The server that the client uploads to.
 enum ServerKind: Hashable, Sendable {
   case receiver, tus, draft, s3, form, webDAV
 
   /// A file is one request with all of its bytes.
   var takesWholeFiles: Bool { self == .form || self == .webDAV }
 
-  /// Elsewhere one upload may be all that there is, and takes one chunk after the other.
+  /// At other servers one upload may be all that there is, and takes one chunk after the other.
   var takesChunksTogether: Bool { self == .receiver || self == .s3 }
 
-  /// The machine; nil for a receiver that tells the truth, which has a core of its own.
+  /// The machine; nil for an honest receiver, which has a core of its own.
   func peer(_ world: World, _ site: Site) -> (any SimulatedPeer)? {
     let origin = SimulatedAddresses.first
     switch self {
@@ -38,7 +38,7 @@ enum ServerKind: Hashable, Sendable {
     }
   }
 
-  /// The destination of one start of the client: what it remembers dies with the process.
+  /// The destination of one start of the client: its memory dies with the process.
   func destination(
     _ scenario: Scenario, _ addresses: SimulatedAddresses
   ) throws(DestinationError) -> any Destination {
@@ -100,7 +100,7 @@ enum ServerKind: Hashable, Sendable {
   }
 }
 
-/// A destination with the bounds of a simulation: megabytes are some bytes there.
+/// A destination with the bounds of a simulation: a few bytes replace megabytes.
 struct SmallDestination: Destination {
   private let whole: any Destination
 

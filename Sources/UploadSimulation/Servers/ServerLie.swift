@@ -1,46 +1,46 @@
 import UploadEngine
 
-/// What a server says again and again in the words of its protocol although it is not so, until the faults end.
+/// What a server falsely answers again and again in the words of its protocol until the faults end.
 ///
-/// None of them says of a file that it is there although it is not, which cannot be found out; but one has zeros in place of bytes that were
-/// never sent.
+/// None of these lies claims that a file is there although it is not, which cannot be detected. But one has zeros for
+/// bytes that were never sent.
 enum ServerLie: String, CaseIterable, TraceWord {
-  /// Offsets that are anything, fall, or jump.
+  /// Offsets that are arbitrary, fall, or jump.
   case offsets
-  /// The upload is not there, says the server, or something in between.
+  /// The upload is not there, by the server's or a proxy's answer.
   case notFound, gone
-  /// Another request is at it; it is locked; the bytes were damaged.
+  /// Another request is in progress; the upload is locked; the bytes were damaged.
   case conflict, locked, damaged
-  /// It fails for good, or only with bodies.
+  /// The server fails for good, or only with bodies.
   case broken, fails, busy
-  /// It asks for nonsensical pauses.
+  /// The server asks for nonsensical pauses.
   case pauses
-  /// A success that is no answer to this.
+  /// A success that does not answer this request.
   case page, nonsense
-  /// A refusal by something in between, for what was completed.
+  /// A refusal by a proxy, for a completed request.
   case deniesTheEnd
-  /// Uploads are forgotten in mid-upload.
+  /// Uploads are dropped midway.
   case expires
   /// A list without an end.
   case endless
   /// The upload is not there, now and then or always, in the protocol's own words.
   case deniesUpload, deniesUploads
-  /// What the upload consists of is not there, or not as it was said, in these words.
+  /// Parts of the upload are missing, or differ, in the protocol's own words.
   case deniesParts
-  /// A failure in the clothes of an answer to the end of an upload.
+  /// A failure in the form of an answer to the end of an upload.
   case failsAtTheEnd
-  /// Parts are called otherwise than they are; an upload goes further than it can.
+  /// Parts have other names than reported; an upload goes further than it can.
   case misnames
   /// Where a request breaks off, an upload goes further than was sent, in zeros.
   case jumps
 
-  /// What needs the protocol's own words.
+  /// Lies that need the protocol's own words.
   static let ofProtocol: [ServerLie] = [.deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames]
   static let general = allCases.filter { !ofProtocol.contains($0) && $0 != .jumps }
-  /// What ends a file's tries where it is said of this file alone.
+  /// Refusals that end a file's attempts where they concern this file alone.
   static let refusals: [ServerLie] = [.conflict, .nonsense]
 
-  /// One of these is told in a run of `scenario`.
+  /// One of these is chosen for a run of `scenario`.
   static func choice(in scenario: Scenario) -> [ServerLie] {
     if scenario.jumpsWhereItBreaks { return [.jumps] }
     if scenario.refusesEachBody { return refusals }
@@ -49,7 +49,7 @@ enum ServerLie: String, CaseIterable, TraceWord {
 
   var word: String { rawValue }
 
-  /// It is told about what was done.
+  /// The lie is told about a completed request.
   var isOfAnswer: Bool { [.offsets, .endless, .deniesTheEnd, .misnames].contains(self) }
 
   func strikes(_ request: ForeignRequest, _ random: inout SeededGenerator) -> Bool {
@@ -67,7 +67,7 @@ enum ServerLie: String, CaseIterable, TraceWord {
     }
   }
 
-  /// `honest` is the answer to what was done, if it was; `lengthBytes` how long the upload is to be that it is about.
+  /// `honest` is the answer to the completed request, if it was carried out; `lengthBytes` is the length of its upload.
   func answer(
     to request: ForeignRequest, _ honest: HTTPResponse?, lengthBytes: Int?, _ random: inout SeededGenerator
   ) -> HTTPResponse {
@@ -95,13 +95,13 @@ enum ServerLie: String, CaseIterable, TraceWord {
     case .nonsense: HTTPResponse(status: 202, body: Array("{\"status\":[[[".utf8))
     case .deniesTheEnd: HTTPResponse(status: [404, 502, 500].randomElement(using: &random) ?? 404)
     case .endless: honest.map(endless) ?? HTTPResponse(status: 500)
-    // Where the protocol has no words for it, that is no lie.
+    // Where the protocol has no words for the lie, there is none.
     case .expires, .deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames, .jumps:
       honest ?? HTTPResponse(status: 500)
     }
   }
 
-  /// With another offset, but never with that of a complete upload.
+  /// The answer with another offset, but never with that of a complete upload.
   private func twisted(
     _ response: HTTPResponse, _ lengthBytes: Int?, _ random: inout SeededGenerator
   ) -> HTTPResponse {
@@ -110,14 +110,14 @@ enum ServerLie: String, CaseIterable, TraceWord {
     else { return response }
     let length = response.header("upload-length").flatMap { Int($0) } ?? lengthBytes
     let other = [0, offset / 2, offset + 1, offset + 64, offset * 3, Int.max / 2].randomElement(using: &random) ?? 0
-    // How long the upload is to be is not known of each; then an offset only falls.
+    // The length of some uploads is not known; then an offset only falls.
     guard other < length ?? offset else { return response }
     var response = response
     response.headers[place] = HTTPHeader("upload-offset", "\(other)")
     return response
   }
 
-  /// As far as `response` says that an upload goes, and further than its length: that can be found out.
+  /// The answer with an offset behind the upload's length: that can be detected.
   static func beyond(_ response: HTTPResponse) -> HTTPResponse? {
     guard let place = response.headers.firstIndex(where: { $0.name == "upload-offset" }),
       let offset = Int(response.headers[place].value)
@@ -128,7 +128,7 @@ enum ServerLie: String, CaseIterable, TraceWord {
     return response
   }
 
-  /// Its list goes on behind its end.
+  /// The server's list continues behind its end.
   private func endless(_ response: HTTPResponse) -> HTTPResponse {
     var response = response
     let text = String(decoding: response.body, as: UTF8.self)

@@ -2,29 +2,29 @@ import ChunkProtocol
 import ReceiverCore
 import UploadEngine
 
-/// What the client's requests go to: a machine that takes them, crashes and comes back.
+/// The server of the client's requests: a machine that takes them, crashes and comes back.
 protocol SimulatedPeer: AnyObject {
   var isUp: Bool { get }
-  /// Nothing is under way.
+  /// No request is in flight.
   var isQuiet: Bool { get }
-  /// What is left of uploads that nobody ends.
+  /// The remains of uploads that no client ends.
   var leftovers: [String] { get }
   func start()
   func crash()
-  /// The operator gives it all the room there is.
+  /// The operator gives the client all the room there is.
   func liftQuota()
-  /// The operator starts it anew where something could not be read.
+  /// The operator restarts the server where something could not be read.
   func retrySetAside()
-  /// What its kernel does once a second.
+  /// The work of its kernel once a second.
   func letKernelWork(isPressed: Bool)
-  /// A record of its own can be read no longer.
+  /// One of its own records can no longer be read.
   func rot()
-  /// A request's header has arrived; nil when nobody listens. `content` is what its body will be. The answer is nil when the
-  /// connection is lost.
+  /// A request's header has arrived; nil when no server listens. `content` is what its body will be. The answer is nil
+  /// when the connection is lost.
   func begin(
     _ request: WireRequest, content: @escaping () -> [UInt8], answer: @escaping (HTTPResponse?) -> Void
   ) -> (any PeerExchange)?
-  /// What is published under a name.
+  /// The content published under a name.
   func shown(_ name: String) -> [UInt8]?
   /// Everything that is published is what it should be.
   func checkPublished()
@@ -40,12 +40,12 @@ extension SimulatedPeer {
 protocol PeerExchange: AnyObject {
   /// The body is there as a whole.
   func arrive(_ bytes: [UInt8])
-  /// The connection is gone in mid-body, after so much of it.
+  /// The connection is lost mid-body, after these bytes.
   func breakOff(after arrived: [UInt8])
 }
 
 extension PeerExchange {
-  /// The connection is gone in mid-body, and nothing that has arrived is of use.
+  /// The connection is lost mid-body, and nothing that has arrived is of use.
   func breakOff() { breakOff(after: []) }
 }
 

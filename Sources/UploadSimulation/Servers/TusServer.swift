@@ -3,7 +3,7 @@ import Integrity
 import OrderedCollections
 import UploadEngine
 
-/// tus 1.0.0 as its text has it (https://tus.io/protocols/resumable-upload), with the extensions that it is given.
+/// tus 1.0.0 as specified (https://tus.io/protocols/resumable-upload), with the extensions that it is given.
 struct TusServer: ForeignProtocol {
   private enum Kind: Equatable {
     case single, partial
@@ -27,7 +27,7 @@ struct TusServer: ForeignProtocol {
 
   let origin: String
   let extensions: [String]
-  /// A single upload is taken away as soon as it is complete.
+  /// A single upload is removed as soon as it is complete.
   let forgetsComplete: Bool
   var publications: [ForeignPublication] = []
   private var uploads: OrderedDictionary<String, Upload> = [:]
@@ -51,7 +51,7 @@ struct TusServer: ForeignProtocol {
     guard request.method == "PATCH" || request.method == "POST" && knows("creation-with-upload"),
       !request.body.isEmpty, request.field("upload-checksum") == nil
     else { return }
-    // What has arrived stays, and nobody learns the address of what was created.
+    // The bytes that have arrived stay, and the client does not learn the address of the created upload.
     _ = request.method == "PATCH" ? append(request) : create(request)
   }
 

@@ -2,8 +2,9 @@ import ChunkProtocol
 import OrderedCollections
 import UploadEngine
 
-/// What of WebDAV an upload needs: folders, files, conditions, which some servers do not know, and the property that says which upload has
-/// made a file. Without that a capture gets a number where its client was killed before it had the answer (docs/destinations.md, DE163).
+/// The parts of WebDAV that an upload needs: folders, files, conditions, which some servers do not know, and the
+/// property that names the upload that made a file. Without that a capture gets a number where its client was killed
+/// before it had the answer (docs/destinations.md, DE163).
 struct WebDAVServer: ForeignProtocol {
   private struct File {
     var bytes: [UInt8]
@@ -19,7 +20,7 @@ struct WebDAVServer: ForeignProtocol {
   private var folders: OrderedSet<String> = [""]
   private var count = 0
 
-  /// What stays of a client that was killed is its next content's business.
+  /// The remains of a killed client are handled with its next content.
   var leftovers: [String] { [] }
 
   mutating func expire() {}
