@@ -8,6 +8,7 @@ import pytest
 
 import conformance
 from form_servers import resident_kilobytes
+from harness import wait_until
 from sizes import MIB, GROWING_CHUNKS, pattern, patience, write_growing, write_in_one_go, write_over_a_kill
 from test_conformance import Scene, conformance_authority, place, scene, there  # noqa: F401 (fixtures)
 
@@ -149,16 +150,25 @@ def status_and_record_bytes(mount, name):
 
 
 def upload_and_look(mount, name, size):
-    """The last status of a file, and how long its status and the resume records have been at most."""
+    """The last status of a file, and how long its status and the resume records have been at most. The records are written from time to time:
+    the second half of the file waits until they have most of the first one."""
     seen = [(0, 0)]
 
     def look(reading):
         seen[0] = tuple(map(max, zip(seen[0], status_and_record_bytes(mount, name))))
         return reading["state"] == "complete"
 
-    with open(mount.root / name, "wb") as file:
+    def has_first_half_on_record():
+        chunks = mount.status(name)["chunks"]
+        look({"state": "writing"})
+        return chunks["total"] and chunks["done"] > 0.8 * chunks["total"] and seen[0][1] > 36 * chunks["total"]
+
+    with open(mount.root / name, "wb", buffering=0) as file:
+        written = 0
         for piece in pattern(name, 0, size):
-            file.write(piece)
+            if written < size // 2 <= written + len(piece):
+                wait_until(has_first_half_on_record, lambda: f"records of {seen[0][1]} bytes, {mount.status(name)['chunks']}", timeout=60)
+            written += file.write(piece)
     return mount.readings(name, look, patience([size]))[-1], *seen[0]
 
 
