@@ -419,9 +419,11 @@ extension UploadSchedule {
 
   /// A program queries the file: it stays for a while.
   public mutating func askedOf(_ id: FileID, at now: ClockReading) {
-    if files.count >= memory.fit.filesMax, files.entry(id) != nil, memory.fit.asked.count <= memory.fit.filesMax / 8 {
-      memory.fit.asked[id] = now.monotonic + Self.askedRest
-    }
+    let (filesMax, deliveredMax) = (memory.fit.filesMax, memory.fit.deliveredMax)
+    guard files.count >= filesMax || files.counts.complete >= deliveredMax, files.entry(id) != nil,
+      memory.fit.asked.count <= min(filesMax, deliveredMax) / 8
+    else { return }
+    memory.fit.asked[id] = now.monotonic + Self.askedRest
   }
 
   /// Something is about to happen to the file that is reported afterwards: until ``endKeeping(_:)`` it is not unloaded.

@@ -234,6 +234,25 @@ import Testing
     #expect(Self.takeUnloads(&harness).isEmpty)
   }
 
+  /// Regression: a file that a program had queried was unloaded at once where the delivered ones alone were too many.
+  @Test(.promises("S45j")) func deliveredOneThatAProgramQueries_staysForAWhile_whereThoseAloneAreTooMany() {
+    var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 5)
+    harness.schedule.memory.fit.deliveredMax = 2
+    for file in files.prefix(3) {
+      harness.write(file)
+      harness.succeed()
+    }
+    harness.apply { $0.askedOf(files[2].id, at: $1) }
+    #expect(Self.unload(&harness) == files.prefix(2).map(\.id))
+    #expect(harness.state(files[2].id) == .complete)
+    for file in files.suffix(2) {
+      harness.write(file)
+      harness.succeed()
+    }
+    harness.advance(by: .seconds(11))
+    #expect(Self.takeUnloads(&harness).contains(files[2].id), "and goes when the query is a while ago")
+  }
+
   @Test(.promises("S45j", "S28c")) func deliveredOnesThatAreOnTheirWayBack_mayFreeSpace() {
     var (harness, files) = Self.harness(waiting: 0, named: 3)
     for file in files {
