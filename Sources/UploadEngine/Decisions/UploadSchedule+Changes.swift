@@ -33,7 +33,8 @@ extension UploadSchedule {
       files[id]?.beginWriting()
       return true
     }
-    guard var file = files[id] else { return false }
+    // The row of an unloaded file that could not be read may have a receipt.
+    guard var file = files[id] else { return memory.unloaded[id] != nil && catalog.recovery.entry(of: id) == nil }
     let known = KnownContent(
       phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths, seal: file.progress.seal)
     switch file.phase {

@@ -85,6 +85,18 @@ import Testing
     #expect(harness.schedule.summary(at: harness.now).unloadedFiles == 0)
   }
 
+  /// Regression: where the catalog could not be read, the receipt of an unloaded file stayed while its content changed.
+  @Test func unloadedFileWhoseRowCannotBeRead_mayBeDelivered_andItsChangeIsRecordedFirst() {
+    var (harness, files) = Self.harness(waiting: 3)
+    #expect(Self.unload(&harness) == [files[2].id])
+    var mustRecord = false
+    harness.apply { schedule, _ in mustRecord = schedule.contentWillChange(files[2].id) }
+    #expect(mustRecord)
+    let other = ImaginaryFile(9, "other", size: 1)
+    harness.apply { schedule, _ in mustRecord = schedule.contentWillChange(other.id) }
+    #expect(!mustRecord, "the catalog has no row of a file that was never recorded")
+  }
+
   @Test(.promises("S45j")) func theEarliestChange_comesBackFirst_whereThereIsRoom() throws {
     var (harness, files) = Self.harness(waiting: 5)
     Self.unload(&harness)
