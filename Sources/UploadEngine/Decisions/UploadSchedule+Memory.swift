@@ -34,10 +34,12 @@ struct MemoryFit: Sendable {
   var kept: LookupTable<FileID, Int> = [:]
   /// Files that programs have queried, until they may be unloaded.
   var asked: LookupTable<FileID, MonotonicTime> = [:]
-  /// Delivered files are to be loaded: those that were delivered by then (``FileUpload/deliveredAt``). They stay until
-  /// that time.
+  /// Delivered files are to be loaded: those that were delivered by then (``FileUpload/deliveredAt``).
   var deliveredWantedBy: Int64?
+  /// All delivered files stay until then, because space was short.
   var deliveredStay: MonotonicTime?
+  /// Files that were delivered by a time stay for a while, because they have expired.
+  var expiredStay: (by: Int64, until: MonotonicTime)?
   /// Of the files that are being loaded, those that are to be removed.
   var deliveredLoading: LookupSet<FileID> = []
 
@@ -152,10 +154,9 @@ extension UploadSchedule {
   private mutating func unloadSurplus(at now: ClockReading) {
     // A file that was just loaded to be delivered is not unloaded at once.
     let surplus = max(0, min(files.count - memory.fit.filesMax, Self.unloadingMax, files.counts.pending - pendingLeast))
-    let deliveredStay = memory.fit.deliveredStay.map { $0 > now.monotonic } ?? false
     let found = checkFiles(at: now)
     let isRoundOver = memory.fit.checkedCount >= files.count
-    var batch = deliveredStay ? [] : found.delivered
+    var batch = found.delivered.filter { !staysToBeRemoved($0, at: now) }
     if !batch.isEmpty { memory.fit.hasRoundDelivered = true }
     // Delivered files may be among those that were not checked yet.
     if isRoundOver || !memory.fit.hadDelivered || isOverfull {
@@ -169,6 +170,13 @@ extension UploadSchedule {
       actions.append(.unload(batch))
     }
     if isRoundOver { endRound() }
+  }
+
+  /// The local copy of a delivered file may be about to be removed.
+  private func staysToBeRemoved(_ id: FileID, at now: ClockReading) -> Bool {
+    if let until = memory.fit.deliveredStay, until > now.monotonic { return true }
+    guard let stay = memory.fit.expiredStay, stay.until > now.monotonic else { return false }
+    return files.entry(id).map { $0.file.deliveredAt <= stay.by } ?? false
   }
 
   private mutating func endRound() {
@@ -441,8 +449,11 @@ extension UploadSchedule {
     let rests = memory.fit.absent.filter { $1.isMissing || $1.until > now.monotonic }.keys
     guard !memory.unloaded.oldestDelivered(countMax: 1, by: time, besides: rests).isEmpty else { return }
     memory.fit.deliveredWantedBy = max(memory.fit.deliveredWantedBy ?? time, time)
-    let stay = now.monotonic + (time == .max ? Self.askedRest : Self.expiryRest)
-    memory.fit.deliveredStay = max(memory.fit.deliveredStay ?? stay, stay)
+    if time == .max {
+      memory.fit.deliveredStay = now.monotonic + Self.askedRest
+    } else {
+      memory.fit.expiredStay = (time, until: now.monotonic + Self.expiryRest)
+    }
     planMemoryCheck(within: .zero, at: now)
   }
 

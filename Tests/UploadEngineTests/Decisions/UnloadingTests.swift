@@ -297,6 +297,27 @@ import Testing
     #expect(harness.schedule.mayFreeSpace)
   }
 
+  /// Regression: as long as copies expired every few seconds, no delivered file was unloaded, and memory held all of them.
+  @Test(.promises("S45j")) func deliveredOnesThatHaveNotExpired_areUnloaded_whileOthersExpire() throws {
+    var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 3)
+    harness.write(files[0])
+    harness.succeed()
+    harness.schedule.memory.fit.deliveredMax = 0
+    #expect(Self.unload(&harness) == [files[0].id])
+    harness.schedule.memory.fit.deliveredMax = .max
+    for file in files[1...] {
+      harness.advance(by: .seconds(1))
+      harness.write(file)
+      harness.succeed()
+    }
+    let expired = try #require(harness.schedule.files[files[1].id]?.deliveredAt)
+    harness.schedule.memory.fit.deliveredMax = 1
+    harness.apply { $0.wantDelivered(by: expired, at: $1) }
+    harness.advance(by: .milliseconds(1))
+    #expect(Self.takeLoads(&harness) == [files[0].id])
+    #expect(Self.unload(&harness) == [files[2].id], "the other one is about to be removed")
+  }
+
   /// Regression: each time that delivered files were wanted added a look for ever.
   @Test func howeverOftenDeliveredOnesAreWanted_thereIsOneLookAtATime() {
     var (harness, _) = Self.harness(waiting: 3)
