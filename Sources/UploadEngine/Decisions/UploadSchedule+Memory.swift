@@ -244,7 +244,7 @@ extension UploadSchedule {
   /// Nothing of the file's content was read, sent or tried.
   private func isUntouched(_ file: FileUpload) -> Bool {
     let id = file.id
-    guard file.receipt == nil, file.publishedPaths.isEmpty, file.failures.rounds == 0, !file.isSmallAtWork,
+    guard file.receipt == nil, file.publishedPaths.isEmpty, file.failures == FailureStreak(), !file.isSmallAtWork,
       !file.goesAlone,
       !file.needsNewConnection, file.session.map({ $0.state == .wanted }) ?? true,
       file.transfer.map(\.isUntouched) ?? true, !queues.isWorking(id),

@@ -211,6 +211,13 @@ import Testing
     #expect(Self.takeUnloads(&harness) == [files[2].id])
   }
 
+  /// Regression: a file that had failed before its content changed was unloaded, and its pauses began with the shortest one again.
+  @Test func fileWhosePausesHaveGrown_stays() {
+    var (harness, files) = Self.harness(waiting: 3)
+    harness.schedule.files.update(files[2].id) { $0.failures.paused(for: .seconds(60)) }
+    #expect(Self.unload(&harness) == [files[1].id])
+  }
+
   /// Regression: each look went over all files.
   @Test func looks_goOnWhereTheLastOneEnded() {
     let count: UInt64 = 9000
