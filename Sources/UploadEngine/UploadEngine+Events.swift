@@ -55,7 +55,9 @@ extension UploadEngine {
 
   /// Delivered files whose local copy may go, oldest first, at most so many, of those that memory holds.
   public func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
-    state.withLock { $0.schedule.evictionCandidates(countMax: countMax) }
+    let candidates = state.withLock { $0.schedule.evictionCandidates(countMax: countMax) }
+    if let oldest = candidates.first, isBeyondMemory { apply { $0.wantDelivered(olderThan: oldest, at: $1) } }
+    return candidates
   }
 
   /// Has some of those come back that memory does not hold. True where some are on their way: they may have come by the time of the answer.

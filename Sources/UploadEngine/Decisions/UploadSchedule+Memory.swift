@@ -38,8 +38,8 @@ struct MemoryFit: Sendable {
   var deliveredWantedBy: Int64?
   /// All delivered files stay until then, because space was short.
   var deliveredStay: MonotonicTime?
-  /// Files that were delivered by a time stay for a while, because they have expired.
-  var expiredStay: (by: Int64, until: MonotonicTime)?
+  /// Files that were delivered by a time stay for a while, because they are to be removed next.
+  var oldestStay: (by: Int64, until: MonotonicTime)?
   /// Of the files that are being loaded, those that are to be removed.
   var deliveredLoading: LookupSet<FileID> = []
 
@@ -175,7 +175,7 @@ extension UploadSchedule {
   /// The local copy of a delivered file may be about to be removed.
   private func staysToBeRemoved(_ id: FileID, at now: ClockReading) -> Bool {
     if let until = memory.fit.deliveredStay, until > now.monotonic { return true }
-    guard let stay = memory.fit.expiredStay, stay.until > now.monotonic else { return false }
+    guard let stay = memory.fit.oldestStay, stay.until > now.monotonic else { return false }
     return files.entry(id).map { $0.file.deliveredAt <= stay.by } ?? false
   }
 
@@ -452,9 +452,18 @@ extension UploadSchedule {
     if time == .max {
       memory.fit.deliveredStay = now.monotonic + Self.askedRest
     } else {
-      memory.fit.expiredStay = (time, until: now.monotonic + Self.expiryRest)
+      let earlier = memory.fit.oldestStay.flatMap { $0.until > now.monotonic ? $0.by : nil }
+      memory.fit.oldestStay = (max(earlier ?? time, time), until: now.monotonic + Self.expiryRest)
     }
     planMemoryCheck(within: .zero, at: now)
+  }
+
+  /// Local copies are removed, this one first: older ones that memory does not hold are loaded, to be removed before the
+  /// next one.
+  public mutating func wantDelivered(olderThan candidate: EvictionCandidate, at now: ClockReading) {
+    // A damaged catalog may hold any time.
+    guard let file = files.entry(candidate.id)?.file, file.deliveredAt > .min else { return }
+    wantDelivered(by: file.deliveredAt - 1, at: now)
   }
 
   /// The bytes of removable files that memory does not hold.

@@ -325,6 +325,28 @@ import Testing
     #expect(Self.unload(&harness) == [files[2].id], "the other one is about to be removed")
   }
 
+  /// Regression: as long as memory held delivered files, these were removed, and older ones beyond memory stayed for ever.
+  @Test(.promises("S28a", "S45j")) func olderDeliveredOnes_areLoaded_onceYoungerOnesAreRemoved() throws {
+    var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 2)
+    harness.write(files[0])
+    harness.succeed()
+    harness.schedule.memory.fit.deliveredMax = 0
+    #expect(Self.unload(&harness) == [files[0].id])
+    harness.schedule.memory.fit.deliveredMax = .max
+    harness.advance(by: .seconds(1))
+    harness.write(files[1])
+    harness.succeed()
+    let younger = try #require(harness.schedule.evictionCandidates(countMax: 1).first)
+    #expect(younger.id == files[1].id)
+    harness.apply { $0.wantDelivered(olderThan: younger, at: $1) }
+    harness.advance(by: .milliseconds(1))
+    #expect(Self.takeLoads(&harness) == [files[0].id])
+    harness.apply { $0.loadEnded(files[0].id, .unreadable, at: $1) }
+    harness.apply { $0.wantDelivered(olderThan: younger, at: $1) }
+    harness.advance(by: .milliseconds(1))
+    #expect(Self.takeLoads(&harness).isEmpty, "what the disk does not describe is not loaded again at once")
+  }
+
   /// Regression: each time that delivered files were wanted added a look for ever.
   @Test func howeverOftenDeliveredOnesAreWanted_thereIsOneLookAtATime() {
     var (harness, _) = Self.harness(waiting: 3)
