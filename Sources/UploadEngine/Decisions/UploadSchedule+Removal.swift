@@ -6,8 +6,9 @@ import OrderedCollections
 extension UploadSchedule {
   mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: ClockReading) {
     openFiles.closed(id)
+    let wasUnloaded = memory.unloaded[id] != nil
     restoreUnloaded(id)
-    if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
+    if endsUnfound, files[id] == nil { endUnfound(id, hasRow: wasUnloaded, at: now) }
     if let entry = catalog.recovery.takeEntry(of: id) { doubtEarlierRun(entry, at: now) }
     catalog.claims.forget(id)
     guard var file = files[id] else {
@@ -33,8 +34,9 @@ extension UploadSchedule {
   }
 
   /// A file that the scan had not found was removed in the mount: its upload ends like any other.
-  private mutating func endUnfound(_ id: FileID, at now: ClockReading) {
-    if catalog.recovery.entry(of: id) != nil { actions.append(.forget(id)) }
+  /// Its row may be one that could not be read.
+  private mutating func endUnfound(_ id: FileID, hasRow: Bool, at now: ClockReading) {
+    if hasRow || catalog.recovery.entry(of: id) != nil { actions.append(.forget(id)) }
     guard let record = catalog.recovery.takeRecord(of: id) else { return }
     discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
     actions.append(.removeResume(id))

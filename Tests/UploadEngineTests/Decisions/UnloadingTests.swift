@@ -97,6 +97,14 @@ import Testing
     #expect(!mustRecord, "the catalog has no row of a file that was never recorded")
   }
 
+  /// Regression: the row stayed, and the next start reported that another program had taken the file out of the spool.
+  @Test func unloadedFileWhoseRowCannotBeRead_isForgotten_whenItIsRemoved() {
+    var (harness, files) = Self.harness(waiting: 3)
+    #expect(Self.unload(&harness) == [files[2].id])
+    harness.handle(.removed(files[2].id))
+    #expect(harness.others.contains(.forget(files[2].id)) && !harness.schedule.isUnloaded(files[2].id))
+  }
+
   @Test(.promises("S45j")) func theEarliestChange_comesBackFirst_whereThereIsRoom() throws {
     var (harness, files) = Self.harness(waiting: 5)
     Self.unload(&harness)
