@@ -9,7 +9,7 @@ public enum ProblemType: String, Hashable, Sendable, CaseIterable {
   case notFound = "urn:uploadfs:problem:not-found"
   /// The session existed and has ended.
   case sessionExpired = "urn:uploadfs:problem:session-expired"
-  /// What the session held cannot be told any more. The receiver keeps it, and never publishes it.
+  /// What the session has stored cannot be told any more. The receiver keeps it, and never publishes it.
   case sessionDamaged = "urn:uploadfs:problem:session-damaged"
   /// The method does not exist for this resource.
   case methodNotAllowed = "urn:uploadfs:problem:method-not-allowed"

@@ -206,7 +206,7 @@ public struct HeldResponse: Hashable, Sendable, Codable {
     case isDurable = "durable"
   }
 
-  /// States what is held.
+  /// States which chunks are stored.
   public init(
     id: String, state: State, chunkBytes: Int, held: [ChunkIndexRange], digests: [String: String]?,
     chainTip: String, expiresAtSeconds: Int64, receipt: ReceiptBody? = nil, encodings: [String]? = nil,

@@ -12,9 +12,9 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     public var connections: UInt64
     /// Chunks whose body arrived in full, alone or in a run.
     public var chunksReceived: UInt64
-    /// Chunks that were verified and stored, without those that were held already.
+    /// Chunks that were verified and stored, without those that had been stored already.
     public var chunksStored: UInt64
-    /// Chunks that were held already when they arrived.
+    /// Chunks that had been stored already when they arrived.
     public var duplicateChunks: UInt64
     /// Plain bytes of chunks whose body arrived in full.
     public var bytesReceived: UInt64
@@ -78,9 +78,9 @@ public struct StatsResponse: Hashable, Sendable, Codable {
   public var handshakes: UInt64
   /// Chunks whose body arrived in full, alone or in a run; a chunk that was sent twice counts twice.
   public var chunksReceived: UInt64
-  /// Chunks that were verified and stored, without those that were held already.
+  /// Chunks that were verified and stored, without those that had been stored already.
   public var chunksStored: UInt64
-  /// Chunks that were held already when they arrived.
+  /// Chunks that had been stored already when they arrived.
   public var duplicateChunks: UInt64
   /// Bytes of the bodies of chunk and whole-file requests that arrived in full.
   public var bytesReceived: UInt64

@@ -2,7 +2,7 @@
 public enum FileContentsError: Error, Hashable, Sendable {
   /// No such file any more: unlinked, evicted or never known.
   case gone
-  /// These bytes were given back to the disk because a server held them.
+  /// These bytes were given back to the disk because a server had them.
   case released
   /// Another program holds an exclusive lock on the spool's file.
   case locked

@@ -36,7 +36,7 @@ public struct FileSnapshot: Hashable, Sendable {
   public var isPartlyReleased: Bool
   /// The upload that holds these parts, as far as the spool's file says it.
   @Boxed public var pointer: SessionPointer?
-  /// Which these are, and what they held, as far as the spool's file says it.
+  /// Which these are, and what they contained, as far as the spool's file says it.
   @Boxed package var released: ReleasedChunks?
   /// Where bytes of a content that is not whole are missing, as far as is known.
   @Boxed public var missing: MissingBytes?

@@ -12,7 +12,7 @@ package struct ReleasedChunks: Hashable, Sendable {
   package let chunkBytes: Int
   /// Chunk indices, in their order, never touching each other.
   package private(set) var runs: [Range<UInt64>] = []
-  /// What they held, all together; nil where that is not known of each of them.
+  /// What they contained, all together; nil where that is not known of each of them.
   package private(set) var contents: ReleasedContents? = ReleasedContents()
 
   package init(chunkBytes: Int) {
@@ -21,7 +21,7 @@ package struct ReleasedChunks: Hashable, Sendable {
 
   package var isEmpty: Bool { runs.isEmpty }
 
-  /// Takes a chunk in, with the SHA-256 of what it held; false when there are too many separate runs already.
+  /// Takes a chunk in, with the SHA-256 of what it contained; false when there are too many separate runs already.
   package mutating func insert(_ index: Int, digest: [UInt8]? = nil) -> Bool {
     guard index >= 0, index < ChunkActivity.countMax else { return false }
     let chunk = UInt64(index)
@@ -88,7 +88,7 @@ package struct ReleasedChunks: Hashable, Sendable {
     contents = isEmpty ? ReleasedContents() : nil
   }
 
-  /// A chunk is there after all, with what it held. Where there would be too many separate runs it counts as missing still.
+  /// A chunk is there after all, with what it contained. Where there would be too many separate runs it counts as missing still.
   package mutating func remove(_ index: UInt64, digest: [UInt8]? = nil) {
     guard let place = runs.firstIndex(where: { $0.contains(index) }) else { return }
     let run = runs[place]
@@ -105,7 +105,7 @@ package struct ReleasedChunks: Hashable, Sendable {
     return found
   }
 
-  /// Whether these are what the chunks held, as far as that is known. Nil where it is not.
+  /// Whether these are what the chunks contained, as far as that is known. Nil where it is not.
   package func held(_ digestOf: (Int) -> [UInt8]?) -> Bool? {
     guard let contents else { return nil }
     var told = ReleasedContents()
@@ -140,7 +140,7 @@ package struct ReleasedChunks: Hashable, Sendable {
     contents = isEmpty ? ReleasedContents() : nil
   }
 
-  /// What the chunks held, in a member of its own, which versions before this one leave as it is when they give up more or less: so it
+  /// What the chunks contained, in a member of its own, which versions before this one leave as it is when they give up more or less: so it
   /// says of which chunks it is. Nil where it is not known, or nothing is missing.
   package var contentsText: String? {
     contents.flatMap { isEmpty ? nil : "\($0.text) \(mark)" }
@@ -160,7 +160,7 @@ package struct ReleasedChunks: Hashable, Sendable {
   }
 }
 
-/// What given-up chunks held, as one number: the sum of their digests, each times an odd number of its place. However many they are, it
+/// What given-up chunks contained, as one number: the sum of their digests, each times an odd number of its place. However many they are, it
 /// is as short, and tells what was sent from older bytes of a chunk. Against a server that lies it proves nothing.
 package struct ReleasedContents: Hashable, Sendable {
   private var sum: UInt64 = 0

@@ -1,6 +1,6 @@
 /// The Merkle tree of RFC 6962 over chunk digests that arrive in any order (spec D3).
 ///
-/// Two complete subtrees of the same size that are siblings become their parent at once, so what is held are the largest
+/// Two complete subtrees of the same size that are siblings become their parent at once, so what is kept are the largest
 /// complete subtrees over the leaves that are there. Leaves without a gap from the first on need one node for each 1 bit
 /// of their count. Each gap adds the subtrees beside it: at most 2 × log₂ n for each run of leaves, and never more than
 /// there are leaves. With twelve chunks on their way at once that is some log₂ n + 12 nodes, whatever the file's size.
@@ -48,7 +48,7 @@ public struct MerkleAccumulator: Sendable, Hashable {
   /// Leaves that are there.
   public private(set) var leafCount = 0
 
-  /// Subtrees that are held.
+  /// Subtrees that are kept.
   public var nodeCount: Int { nodes.count }
 
   /// Without leaves.
@@ -72,7 +72,7 @@ public struct MerkleAccumulator: Sendable, Hashable {
     }
   }
 
-  /// The subtrees that are held, by their first leaf.
+  /// The subtrees that are kept, by their first leaf.
   public var nodesInOrder: [Node] {
     nodes.sorted { $0.key.leaves.lowerBound < $1.key.leaves.lowerBound }
       .map { Node(level: Int($0.key.level), position: Int($0.key.position), hash: $0.value) }

@@ -1,4 +1,4 @@
-/// What goes to one place that may take nothing for long, as a terminal that is held (Ctrl-S): in order, and said where something is
+/// What goes to one place that may take nothing for long, as a terminal that is stopped (Ctrl-S): in order, and said where something is
 /// missing. Pure.
 ///
 /// How much may be in it is ``OutputChannel``'s.

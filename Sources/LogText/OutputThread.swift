@@ -91,7 +91,7 @@ public final class OutputChannel: Sendable {
   }
 }
 
-/// The one thread that writes what people and service managers are told: a terminal that is held, or a pipe that is not read, holds up
+/// The one thread that writes what people and service managers are told: a terminal that is stopped, or a pipe that is not read, holds up
 /// nothing else.
 public final class OutputThread: Sendable {
   /// One for each target.

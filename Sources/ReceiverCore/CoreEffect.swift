@@ -116,7 +116,7 @@ public struct HeldChunks: Sendable {
   /// The tip, where it need not be computed.
   var knownChainTip: [UInt8]?
 
-  /// The tip of the commitment chain over the chunks that are held from the first one on without a gap.
+  /// The tip of the commitment chain over the chunks that are stored from the first one on without a gap.
   public var chainTip: [UInt8] {
     if let tip = receipt?.chainTip ?? knownChainTip { return tip }
     var chain = CommitmentChain(sessionID: facts.id)

@@ -21,7 +21,7 @@ public enum CoreEvent: Sendable {
   case storeZeros(RequestID, ZerosHead)
   /// They lie in the data file as holes and in the journal, or could not be put there.
   case zerosWritten(RequestID, StoreFailure?)
-  /// A client asks what is held.
+  /// A client asks which chunks are stored.
   case querySession(RequestID, CredentialID, SessionID)
   /// A client asks what a session holds on the disk, where it outlives a power cut.
   case secureSession(RequestID, CredentialID, SessionID)

@@ -96,7 +96,7 @@ extension ReceiverCore {
     }
   }
 
-  /// Writes the chunk, unless the same bytes are held. Nothing else writes this chunk now.
+  /// Writes the chunk, unless the same bytes are stored. Nothing else writes this chunk now.
   private mutating func startWrite(_ request: RequestID, _ head: ChunkHead) {
     guard let session = sessions[head.session] else {
       return endChunk(request, head, gone(head.session, of: head.credential))
@@ -132,7 +132,7 @@ extension ReceiverCore {
       }
       return endChunk(request, head, failure.refusal)
     }
-    // First, because the answer may set off the publication of what is held now.
+    // First, because the answer may set off the publication of what is stored now.
     writeNext(queue.waiting, head)
     if let failure {
       endChunk(request, head, failure.refusal)

@@ -103,7 +103,7 @@ extension ReceiverCore {
     return nil
   }
 
-  /// Goes on with a commit as far as what is held allows: computes the verdict on a complete file, waits while chunks
+  /// Goes on with a commit as far as what is stored allows: computes the verdict on a complete file, waits while chunks
   /// are on their way, and refuses when the time is up.
   ///
   /// A complete file that does not match is given the same time: a chunk that replaces another may be on its way.
@@ -217,7 +217,7 @@ extension ReceiverCore {
     }
   }
 
-  /// A chunk request has ended, so the next one may have been held up behind it.
+  /// A chunk request has ended, so the next one may have waited behind it.
   mutating func restartGrace(_ id: SessionID) {
     guard case .committing(var pending) = sessions[id]?.phase else { return }
     pending.graceDeadline = now + limits.commitGrace

@@ -116,7 +116,7 @@ extension ReceiverCore {
     sessions[id]?.published = published
     sessions[id]?.isBased = isBased
     if let base, session.facts.opening.sizeBytes == nil {
-      // The copy takes its space from now on, and what is held of it as soon as it has been read.
+      // The copy takes its space from now on, and what is stored of it as soon as it has been read.
       sessions[id]?.unverifiedBytes = base.sizeBytes
       sessions[id]?.unverifiedBeyond = base.sizeBytes
     }

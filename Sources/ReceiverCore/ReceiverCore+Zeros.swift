@@ -28,7 +28,7 @@ public struct ZerosHead: Hashable, Sendable {
   }
 }
 
-/// Chunks that are zeros: nothing of them travels, and they lie as holes. They are held, replaced, committed and counted against a quota
+/// Chunks that are zeros: nothing of them travels, and they lie as holes. They count as stored, are replaced, committed and counted against a quota
 /// as all others; of the disk they take nothing.
 extension ReceiverCore {
   mutating func storeZeros(_ request: RequestID, _ head: ZerosHead) {

@@ -56,7 +56,7 @@ public struct ReceiverCore: Sendable {
   var publishedBytes: LookupTable<CredentialID, UInt64> = [:]
   /// Sessions with something that runs out: waiting commits and parked requests.
   var waitingSessions: OrderedSet<SessionID> = []
-  /// What was held when a request asked for it to be on the disk; as many as may be parked.
+  /// What was stored when a request asked for it to be on the disk; as many as may be parked.
   var securing: LookupTable<RequestID, ChunkTable> = [:]
   /// Sessions of which the store cannot say what they hold. Whose they are may not be known: their names are secrets of their
   /// clients.

@@ -8,7 +8,7 @@ public struct Refusal: Error, Hashable, Sendable {
     case sessionGone
     /// The session was this credential's and ended by itself.
     case sessionExpired
-    /// What the session held cannot be told any more; it is kept, and will not be published.
+    /// What the session has stored cannot be told any more; it is kept, and will not be published.
     case sessionDamaged
     /// The state does not allow this.
     case conflict

@@ -95,14 +95,14 @@ struct UploadSession: Sendable {
   var phase: Phase
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
   var held = ChunkTable()
-  /// Of what is held, the bytes that lie beyond the stated size.
+  /// Of what is stored, the bytes that lie beyond the stated size.
   var heldBeyond: UInt64 = 0
-  /// Of what is held, and of what is on record and not believed yet.
+  /// Of what is stored, and of what is on record and not believed yet.
   var heldBytes: UInt64 = 0
   var unverifiedBytes: UInt64 = 0
   /// Likewise of what is on record and not believed before it has been read: it takes its space all the same.
   var unverifiedBeyond: UInt64 = 0
-  /// Of what is held; nil once a chunk was taken back, and after a restart.
+  /// Of what is stored; nil once a chunk was taken back, and after a restart.
   var proof: HeldProof?
   var writing: LookupTable<UInt32, WriteQueue> = [:]
   /// Chunks that are being made zeros, by the requests that have named them.
@@ -119,7 +119,7 @@ struct UploadSession: Sendable {
   var reservation = SpaceReservation.none
   /// Its end is counted from here.
   var lastChange: Milliseconds
-  /// Changes with every change of what is held.
+  /// Changes with every change of what is stored.
   var generation: UInt64 = 0
 
   init(facts: SessionRecord, tagKeys: [[UInt8]], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
@@ -176,7 +176,7 @@ struct UploadSession: Sendable {
     return min(chunkBytes, fileBytes - offset)
   }
 
-  /// The indices that the commit lacks, or for which another size is held.
+  /// The indices that the commit lacks, or for which another size is stored.
   func missing(for commit: CommitParameters) -> [UInt32] {
     (0..<commit.chunkCount).filter { index in
       let expected = UploadSession.chunkSize(at: index, fileBytes: commit.sizeBytes, chunkBytes: chunkBytes)

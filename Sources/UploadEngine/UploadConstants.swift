@@ -145,6 +145,6 @@ public enum UploadConstants {
   /// Room on the spool's disk for the state, in case that the disk is full; on a small one a sixteenth of it.
   public static let stateRoomBytes = 8 << 20
 
-  /// The largest response body that is accepted; a list of held chunks of a 100 GB file fits.
+  /// The largest response body that is accepted; a list of stored chunks of a 100 GB file fits.
   public static let responseBytesMax = 16 << 20
 }

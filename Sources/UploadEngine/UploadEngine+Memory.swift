@@ -37,7 +37,7 @@ extension UploadEngine {
     }
   }
 
-  /// So many files are held in memory: where that is short, what is left of it beside buffers, requests and programs that ask.
+  /// So many files are kept in memory: where that is short, what is left of it beside buffers, requests and programs that ask.
   ///
   /// Said once, at the start: what is left later does not tell a machine that needs memory from an upload that has taken its own, for which
   /// the bound leaves room.

@@ -1,6 +1,6 @@
 /// What has to hold in every run. Each has a word for replays, proofs and reports.
 public enum Invariant: String, CaseIterable, Sendable {
-  /// What is published is what a file held, under a name that it had, while it had no writer.
+  /// What is published is what a file contained, under a name that it had, while it had no writer.
   case publication
   /// What the catalog calls complete has a receipt for those bytes.
   case receipt

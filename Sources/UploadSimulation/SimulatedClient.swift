@@ -531,7 +531,7 @@ final class SimulatedClient: CopyHolder {
     return (status?.state, status?.lastFailure?.code ?? reason)
   }
 
-  /// No buffer is held while nothing is in flight.
+  /// No buffer is in use while nothing is in flight.
   func checkIdle() {
     if waits?.isEmpty == false { world.fail(.waits, "a call waits while nothing is under way") }
     if !buffers.isEmpty { world.fail(.leaks, "\(buffers.count) buffers are held while nothing is under way") }

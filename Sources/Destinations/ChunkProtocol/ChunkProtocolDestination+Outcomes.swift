@@ -99,7 +99,7 @@ extension ChunkProtocolDestination {
       case .incomplete: return incomplete(commit, answer)
       case .digestMismatch:
         // Every chunk was verified when it arrived, so both sides disagree on which chunks make the file. Not a
-        // `digestMismatch`, which means bytes damaged on the way: the engine is to ask what is held.
+        // `digestMismatch`, which means bytes damaged on the way: the engine is to ask which chunks are stored.
         return .refused(
           StepFailure(
             .conflict,

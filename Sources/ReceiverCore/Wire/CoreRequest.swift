@@ -108,7 +108,7 @@ public enum CoreRequest: Sendable {
 }
 
 extension HeldResponse {
-  /// What is held, as it travels.
+  /// What is stored, as it travels.
   init(_ held: HeldChunks, withDigests: Bool) {
     let facts = held.facts
     self.init(

@@ -42,7 +42,7 @@ final class HeldChunks: @unchecked Sendable {
   private var changes: [Int] = []
   private var firstChange: UInt64 = 0
 
-  /// Nothing is known to be held, or only what an earlier run knew, until the server is asked.
+  /// Nothing is known to be stored, or only what an earlier run knew, until the server is asked.
   init(acknowledged: [ResumeRecord.AcknowledgedChunk] = []) {
     for chunk in acknowledged {
       self.acknowledged[chunk.index] = chunk.digest

@@ -262,6 +262,6 @@ public enum UploadReport: Hashable, Sendable {
   case notSent(FileID, RelativePath)
   /// A file is in an impossible state: a mistake of the schedule, or of its caller; the engine continues.
   case contradiction(String)
-  /// A file that the catalog held as pending is no longer in the spool.
+  /// A file that the catalog had as pending is no longer in the spool.
   case missingFromSpool(FileID, RelativePath)
 }

@@ -3,7 +3,7 @@ import Lookup
 
 /// The periodic check of which files are unloaded and loaded.
 struct MemoryFit: Sendable {
-  /// Files that are held in memory.
+  /// Files that are kept in memory.
   var filesMax: Int
   /// Of these, delivered ones, however much room there is: they only wait to be queried, and are loaded when a program does.
   var deliveredMax: Int
@@ -76,7 +76,7 @@ struct MemoryFit: Sendable {
   private static let continuationInterval: Duration = .milliseconds(10)
 }
 
-/// Which files are held in memory (spec A6). Beyond ``MemoryFit/filesMax`` a file that rests is known to the catalog
+/// Which files are kept in memory (spec A6). Beyond ``MemoryFit/filesMax`` a file that rests is known to the catalog
 /// alone: it is *unloaded*, as if the mount had just been started and the scan had not found it yet. Events of the file
 /// load it, and so does room.
 ///

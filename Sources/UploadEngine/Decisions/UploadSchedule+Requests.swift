@@ -66,7 +66,7 @@ extension UploadSchedule {
   func isAlreadyThere(_ digest: ChunkDigest, _ index: Int, of file: FileUpload) -> Bool {
     guard let session = file.session else { return false }
     if case .published = session.state { return true }
-    // A request for an earlier content may replace what is held, at any moment.
+    // A request for an earlier content may replace what is stored, at any moment.
     return !session.chunksInFlight.contains(index) && session.held.holds(digest, at: index)
   }
 

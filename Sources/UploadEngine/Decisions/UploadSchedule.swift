@@ -51,9 +51,9 @@ public struct UploadLimits: Hashable, Sendable {
   public var growthInterval: Duration = .milliseconds(20)
   /// Names that are kept back until they are renamed.
   public var temporaryNames = TemporaryNameRule.standard
-  /// Files that are held in memory; those beyond are known to the catalog alone.
+  /// Files that are kept in memory; those beyond are known to the catalog alone.
   public var historyMax = 1000
-  /// Files that are held in memory; of those beyond, the catalog alone knows what they are.
+  /// Files that are kept in memory; of those beyond, the catalog alone knows what they are.
   public var filesInMemory = Int.max
   /// Of these, so many delivered ones.
   public var deliveredInMemory = Int.max

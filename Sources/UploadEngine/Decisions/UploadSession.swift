@@ -66,7 +66,7 @@ struct UploadSession: Sendable {
   var recordedChange: UInt64?
   /// The server was asked to sync what it holds to its disk.
   var isSecuring = false
-  /// Nothing is known here of the session but its location: what the server reports as held is what was sent.
+  /// Nothing is known here of the session but its location: what the server reports as stored is what was sent.
   var trustsServer = false
   /// Whether that report agrees with the label of its file; nil before they are compared.
   var saysAsLabel: Bool?

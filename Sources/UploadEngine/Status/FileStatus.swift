@@ -36,7 +36,7 @@ public struct FileStatus: Hashable, Sendable {
     public var inFlight = 0
     /// Sent again after a failure.
     public var retried = 0
-    /// Not sent, because the server already held the same bytes.
+    /// Not sent, because the server had stored the same bytes already.
     public var reused = 0
 
     /// All counts zero.
@@ -207,7 +207,7 @@ public struct MountSummary: Hashable, Sendable {
   public var requestsInFlight = 0
   /// Chunks that were sent again after a failure, since the daemon started.
   public var retriedChunks: UInt64 = 0
-  /// Chunks that were not sent because the server already held the same bytes, likewise.
+  /// Chunks that were not sent because the server had stored the same bytes already, likewise.
   public var reusedChunks: UInt64 = 0
   /// Files that have outgrown what the server takes while they were written, likewise.
   public var outgrownFiles: UInt64 = 0

@@ -117,7 +117,7 @@ public struct ResumeSnapshot: Sendable, Hashable {
     }
   }
 
-  /// A chunk that was acknowledged; or with nil, one that turned out not to be held.
+  /// A chunk that was acknowledged; or with nil, one that turned out not to be stored.
   public struct Change: Sendable, Hashable {
     /// Its position.
     public var index: Int

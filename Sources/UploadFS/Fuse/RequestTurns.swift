@@ -1,6 +1,6 @@
 /// Which of the threads that answer the kernel does what.
 ///
-/// All but two of them may be held up by the spool's disk. What is beyond that waits here, and is done in its order by the first of
+/// All but two of them may be delayed by the spool's disk. What is beyond that waits here, and is done in its order by the first of
 /// those that comes back. So a disk that hangs leaves threads for what needs none, as status does.
 ///
 /// A pure value: ``RequestLoop`` has the threads.
@@ -46,7 +46,7 @@ struct RequestTurns<Request> {
   /// A thread is done with what it had, and receives again.
   mutating func receives() { idle += 1 }
 
-  /// A request may be held up by the disk. False where it has to wait instead; then its thread hands it over.
+  /// A request may be delayed by the disk. False where it has to wait instead; then its thread hands it over.
   mutating func begins(bytes: Int) -> Bool {
     guard isHeldUp, waitingBytes + bytes + Self.overheadBytes <= Self.waitingBytesMax else {
       atDisk += 1

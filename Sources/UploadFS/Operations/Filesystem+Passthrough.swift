@@ -114,7 +114,7 @@ extension Filesystem {
     file.state.withLock { $0.chunks = ChunkChangeTracker() }
   }
 
-  /// The handle is released, and with it every descriptor. What it wrote is only now held against the limits.
+  /// The handle is released, and with it every descriptor. What it wrote is only now checked against the limits.
   func endUnseenWriting(_ handle: FileHandle) {
     let file = handle.file
     do throws(SystemError) {

@@ -10,7 +10,7 @@ public struct SpoolFault: Hashable, Sendable {
   public var message: String
 }
 
-/// The spool's folders are held open, and found by their path by all others: the engine's records and the next start. The
+/// The spool's folders are kept open, and found by their path by all others: the engine's records and the next start. The
 /// two part when a folder is moved or removed, or another filesystem is mounted over it. Captures still go where the
 /// descriptors lead, and no other program may find them there.
 extension Filesystem {

@@ -6,7 +6,7 @@ public enum BodyMemory {
   private static let needed: (least: UInt64, forLargestBodies: UInt64) = (48 << 20, 128 << 20)
 
   /// Half of what is available: what is stored passes the kernel's and TLS's memory as well. Never less than the largest body as it is; an
-  /// encoded one may need more than all of it, and is held alone then.
+  /// encoded one may need more than all of it, and is in memory alone then.
   public static func bytes(of availableBytes: UInt64?, largestBody: Int) -> Int {
     guard let availableBytes else { return most }
     return min(most, max(largestBody, Int(clamping: availableBytes / 2)))

@@ -9,7 +9,7 @@ struct BodyRevoked: Error {}
 
 /// Watches a request's body. One that stands still for too long, that is too slow on average, or that takes too long in
 /// all, ends with an error, which the request answers with 408; one whose memory is revoked likewise, with 503. The
-/// connection is closed after that. Time in which nothing is read, because the receiver is busy, is not held against the
+/// connection is closed after that. Time in which nothing is read, because the receiver is busy, is not counted against the
 /// client. What is left of a body whose request was answered has little time.
 final class BodyTimeoutHandler: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart

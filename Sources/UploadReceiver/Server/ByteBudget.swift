@@ -48,7 +48,7 @@ final class ByteBudget: Sendable {
     self.clock = clock
   }
 
-  /// Bytes that are not taken; negative while a body is held that is larger than all of them.
+  /// Bytes that are not taken; negative while a body is in memory that is larger than all of them.
   var freeBytes: Int { state.withLock { $0.shares.free } }
 
   /// Whether no body holds any.

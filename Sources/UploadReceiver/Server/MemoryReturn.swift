@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Says when memory that bodies and connections have used should go back to the system: the allocator keeps it otherwise.
-/// That takes a moment, so it is done when no body is held, and when there was enough to make it worthwhile.
+/// That takes a moment, so it is done when no body is in memory, and when there was enough to make it worthwhile.
 final class MemoryReturn: Sendable {
   private static let bodyBytesMin = 8 << 20
   private static let connectionsMin = 16

@@ -4,7 +4,7 @@ import ReceiverCore
 ///
 /// A body gets the memory that it announces before it is read. That makes memory scarce without a byte sent, so each
 /// credential has a share: the one that holds least is served first, and where one waits that holds less than its share, bodies of
-/// the one that holds most are ended. A single credential may have it all. A body that is larger than all of it is held
+/// the one that holds most are ended. A single credential may have it all. A body that is larger than all of it is taken
 /// alone.
 struct MemoryShares {
   /// Names a body.
@@ -34,7 +34,7 @@ struct MemoryShares {
   static let patience: Milliseconds = 1000
 
   private let total: Int
-  /// Negative while a body is held that is larger than all of it.
+  /// Negative while a body is in memory that is larger than all of it.
   private(set) var free: Int
   private var holding: [Body] = []
   private var waiting: [Body] = []
@@ -108,7 +108,7 @@ struct MemoryShares {
       missing -= body.bytes
       victims.append(victim.index)
     }
-    // One that is held alone waits for all others. While some of them stay, the rest would end in vain.
+    // One that is taken alone waits for all others. While some of them stay, the rest would end in vain.
     guard missing <= 0 || next.bytes <= total else { return [] }
     for index in victims { holding[index].isRevoked = true }
     return victims.map { holding[$0].id }
@@ -124,7 +124,7 @@ struct MemoryShares {
     return waiting.indices.min { (held[waiting[$0].owner] ?? 0, $0) < (held[waiting[$1].owner] ?? 0, $1) }
   }
 
-  /// One that is larger than all of it would never find so much free: it is held where nothing else is.
+  /// One that is larger than all of it would never find so much free: it is taken where nothing else is.
   private func hasRoom(for bytes: Int) -> Bool { bytes <= free || free == total }
 
   private mutating func grant(_ body: Body) {

@@ -6,7 +6,7 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP2
 import NIOSSL
 
-/// What connections are held to.
+/// What bounds connections.
 struct ConnectionLimits: Sendable {
   /// Between two requests; prewarmed connections must outlive this.
   var idle: TimeAmount = .seconds(300)

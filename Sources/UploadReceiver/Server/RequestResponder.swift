@@ -335,7 +335,7 @@ extension RequestResponder {
 }
 
 extension Reply {
-  /// Whether the chunk was held already; nil when it is not stored.
+  /// Whether the chunk was stored already; nil when it is not stored.
   var wasHeld: Bool? {
     if case .chunkStored(let wasHeld) = self { wasHeld } else { nil }
   }

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import ReceiverCore
 
-/// A folder that is held open, and the path under which others look for it. A rename, a removal or another filesystem that is
+/// A folder that is kept open, and the path under which others look for it. A rename, a removal or another filesystem that is
 /// mounted there can part the two; what is published through the descriptor then is not where the operator expects it.
 struct ConfiguredFolder: Sendable {
   /// Where the path leads now.

@@ -114,7 +114,7 @@ extension FileStore {
     isReliedUpon = isReliedUpon || (!saysReliance && !chunks.isEmpty)
     if let data = try FileDescriptor.statusIfPresent("data", in: directory) {
       if let kind = data.kindOfNoFile { return .damaged("its data is \(kind)") }
-      // A removal was cut off when this had taken the place of what it held (or a power cut came before that was said to be on the disk).
+      // A removal was cut off when this had taken the place of what it contained (or a power cut came before that was said to be on the disk).
       if saysReliance, isReliedUpon, !chunks.isEmpty, data.st_size == 0, data.isUntold { return .neverBegun }
       if let committing, UInt64(data.st_ino) == committing.inode, try isTarget(committing, of: facts) {
         // A power cut in the middle of the rename left both names (btrfs); the other one is the file's.

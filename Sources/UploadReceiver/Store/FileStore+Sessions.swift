@@ -46,7 +46,7 @@ extension FileStore {
       let directory = try FileDescriptor.openIfPresent(id.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
     else { throw try gone(id) }
     if try checkOwn(directory, id) == nil {
-      // Taken away: nothing of what was there is held.
+      // Taken away: nothing of what was there is stored.
       openFiles.withLock { _ = $0.failed.insert(id) }
     } else if let data = try FileDescriptor.statusIfPresent("data", in: directory), data.st_mode & 0o7777 != 0o600,
       !data.isUntold

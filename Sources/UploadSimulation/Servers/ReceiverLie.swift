@@ -7,7 +7,7 @@ import UploadEngine
 ///
 /// None of these lies claims that a file is published although it is not: that cannot be detected.
 enum ReceiverLie: String, CaseIterable, TraceWord {
-  /// Lists of what is held that are empty, fall, jump, name other bytes, or belong to another session.
+  /// Lists of stored chunks that are empty, fall, jump, name other bytes, or belong to another session.
   case holdsNothing, holdsLess, holdsOthers, holdsElse
   /// The session is not there, has expired or is damaged, now and then or always.
   case deniesSession, deniesSessions, expires, damages
