@@ -21,7 +21,8 @@ struct CompletionTrial {
       return [.refusal(failure, of: .completion, clockDifference: clockDifference)]
     }
     let conditions = underConditions.map { trial in
-      Finding.conditions(small: trial.publish(other), long: trial.publishInSession(other))
+      Finding.conditions(
+        small: trial.publish(other), long: trial.publishInSession(other), advice: trial.advice.unclearConditions)
     }
     return [.completed(receipt, in: time, removal: publisher.remove(file, receipt))] + (conditions.map { [$0] } ?? [])
   }
@@ -43,8 +44,9 @@ extension Finding {
       advice: "Captures need no permission for that. Delete \(receipt.name) by hand, or leave it.", facts: facts)
   }
 
-  /// What became of two files under a name that was taken: of a small one, and of one in parts.
-  static func conditions(small: StepOutcome, long: StepOutcome) -> Finding {
+  /// What became of two files under a name that was taken: of a small one, and of one in parts. `advice` is for where that tells
+  /// nothing.
+  static func conditions(small: StepOutcome, long: StepOutcome, advice: String?) -> Finding {
     let outcomes = [("a small file", small), ("a file in parts", long)]
     let ignored = outcomes.filter { if case .published = $0.1 { true } else { false } }.map(\.0)
     let facts = [Fact(key: "ignored_for", value: .texts(ignored))]
@@ -66,7 +68,6 @@ extension Finding {
     }
     return Finding(
       .conditions, .warning, "whether the server keeps what is there is not clear: \(first)",
-      advice: "Each name is looked for before. With --s3-if-exists refuse, a server that does not know the condition "
-        + "may refuse every file.", facts: facts)
+      advice: advice, facts: facts)
   }
 }

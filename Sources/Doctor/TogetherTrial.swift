@@ -18,11 +18,11 @@ struct TogetherTrial {
       guard let failure = sendChunks(of: file, byteCount: byteCount) else {
         return tooLong.map { [Finding.requestsRefused($0, of: wanted, passing: byteCount)] } ?? []
       }
-      guard failure.kind == .requestTooLarge else { return [Self.chunksRefused(failure)] }
+      guard failure.kind == .requestTooLarge else { return [chunksRefused(failure)] }
       tooLong = tooLong ?? failure
       byteCount /= 2
     }
-    return tooLong.map { [Self.chunksRefused($0)] } ?? []
+    return tooLong.map { [chunksRefused($0)] } ?? []
   }
 
   /// Several small files in one request: the one that was published just now, which makes no other of it. Nothing is found where the server
@@ -37,7 +37,7 @@ struct TogetherTrial {
         .limits, .warning,
         "the server offers to take several small files in one request, and such a request is refused: "
           + Self.refusal(in: outcome).message,
-        advice: "Small files arrive one by one, and slower. Let POST to /v1/files pass what stands before the server.",
+        advice: exchange.destination.advice.refusedBundles,
         facts: [Finding.Fact(key: "bundles", value: .flag(false))])
     ]
   }
@@ -68,13 +68,12 @@ struct TogetherTrial {
     return outcomes.first { !$0.isStored }.map(Self.refusal)
   }
 
-  private static func chunksRefused(_ failure: StepFailure) -> Finding {
+  private func chunksRefused(_ failure: StepFailure) -> Finding {
     Finding(
       .limits, .warning,
       "the server offers to take several chunks of a file in one request, and such a request is refused: "
         + failure.message,
-      advice: "Large files arrive one chunk at a time, and slower. Let POST to /v1/uploads/…/chunks pass what stands "
-        + "before the server.",
+      advice: exchange.destination.advice.refusedRuns,
       facts: [Finding.Fact(key: "runs", value: .flag(false))])
   }
 

@@ -6,6 +6,9 @@ struct TrialPublisher {
   let exchange: StepExchange
   let endpoint: EndpointID
 
+  /// What people are to do about what is found.
+  var advice: DestinationAdvice { destination.advice }
+
   private var destination: any Destination { exchange.destination }
 
   /// As a file of this length goes.

@@ -34,6 +34,16 @@ public struct ChunkProtocolDestination: Destination {
   }
   /// One of the receiver's addresses; the first for one that there is not.
   public func displayURL(of endpoint: EndpointID) -> String { url(of: endpoint).text }
+  /// Names the addresses that whatever stands before the receiver has to let pass.
+  public var advice: DestinationAdvice {
+    var advice = DestinationAdvice()
+    advice.refusedBundles =
+      "Small files arrive one by one, and slower. Let POST to /v1/files pass what stands before the server."
+    advice.refusedRuns =
+      "Large files arrive one chunk at a time, and slower. Let POST to /v1/uploads/…/chunks pass what stands "
+      + "before the server."
+    return advice
+  }
   /// The addresses of the receiver.
   public var endpointCount: Int { endpoints.count }
 

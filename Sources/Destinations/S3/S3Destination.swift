@@ -148,6 +148,15 @@ public struct S3Destination: Destination {
     return destination
   }
 
+  /// Names the setting that has each name looked for.
+  public var advice: DestinationAdvice {
+    var advice = DestinationAdvice()
+    advice.unclearConditions =
+      "Each name is looked for before. With \(SettingKey.s3IfExists.flag) refuse, a server that does not know the condition "
+      + "may refuse every file."
+    return advice
+  }
+
   /// The key: the prefix and the path, with bytes that a key should not have written as %XX.
   public func publishedName(for path: RelativePath) -> String { address.prefix + name(of: path) }
 

@@ -22,14 +22,14 @@ extension SettingKey {
   fileprivate static let profile = SettingKey("s3-profile")
   fileprivate static let style = SettingKey("s3-style")
   fileprivate static let checksum = SettingKey("s3-checksum")
-  fileprivate static let ownIfExists = SettingKey("s3-if-exists")
+  static let s3IfExists = SettingKey("s3-if-exists")
 }
 
 extension S3Settings: DestinationScheme {
   static let scheme = "s3+https"
   static let schemesElsewhere = ["s3", "s3a", "s3n"]
   static let spelling = "An S3 bucket is s3+https://ENDPOINT/BUCKET."
-  static let ownSettings: [SettingKey] = [.region, .profile, .style, .checksum, .ownIfExists]
+  static let ownSettings: [SettingKey] = [.region, .profile, .style, .checksum, .s3IfExists]
   static let foreignSettings: [SettingKey] = [.tokenFile, .tokenCommand, .basicAuthFile, .alsoTo]
   static let whyForeign = "is not for S3; see docs/destinations.md"
   static let serverOfOneAddress: String? = "an S3 server"
@@ -60,11 +60,11 @@ extension S3Settings: DestinationScheme {
 
   /// The older spelling is as good, and says no more.
   private static func policy(_ source: any DestinationSettingSource) throws(SettingRefusal) -> S3Options.IfExists {
-    let own: S3Options.IfExists? = try source.choice(of: .ownIfExists)
+    let own: S3Options.IfExists? = try source.choice(of: .s3IfExists)
     guard source.isGiven(.ifExists) else { return own ?? S3Options().ifExists }
-    guard !source.isGiven(.ownIfExists) else {
+    guard !source.isGiven(.s3IfExists) else {
       throw SettingRefusal(
-        "\(source.name(of: .ownIfExists)) and \(source.name(of: .ifExists)) say the same thing; give one of them")
+        "\(source.name(of: .s3IfExists)) and \(source.name(of: .ifExists)) say the same thing; give one of them")
     }
     return try source.choice(of: .ifExists) ?? S3Options().ifExists
   }

@@ -45,6 +45,8 @@ public protocol Destination: Sendable {
   /// The same where it is to leave names alone that are taken, and relies on the server for that without looking itself; nil
   /// elsewhere. For a test of the server: it finds out whether that knows the condition.
   var underConditionsAlone: (any Destination)? { get }
+  /// What people are to do about what a test of the destination finds.
+  var advice: DestinationAdvice { get }
   /// The request that asks what the server takes; nil where it cannot be asked.
   func limitsRequest(at endpoint: EndpointID) -> HTTPRequest?
   /// What the server takes, by its answer to that; nil when it is not understood.
@@ -112,6 +114,9 @@ extension Destination {
 
   /// What is published is replaced.
   public var underConditionsAlone: (any Destination)? { nil }
+
+  /// No request is made that it is about.
+  public var advice: DestinationAdvice { DestinationAdvice() }
 
   /// There is no server to ask.
   public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? { nil }
