@@ -1,5 +1,5 @@
 """What an upload takes from the programs beside it: the writer whose file it sends, an encoder on all processors, and a recorder
-that must not be held up (spec A5)."""
+that must not be held up (docs/design/threads.md#the-writer-comes-first)."""
 
 import contextlib
 import json

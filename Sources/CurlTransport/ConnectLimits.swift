@@ -1,6 +1,7 @@
 import UploadEngine
 
-/// How long a connection may take to be made (spec B: connectionTimeout), by what the server's latest handshakes took. Pure.
+/// How long a connection may take to be made (``UploadConstants/connectionTimeout``), by what the server's latest
+/// handshakes took. Pure.
 ///
 /// On a long line whose queue is full, what goes there and back takes seconds, and TCP and TLS do so twice at least: 5 s would never
 /// be enough. Where nothing answers they stay 5 s, so that a dead address is found as soon as before.

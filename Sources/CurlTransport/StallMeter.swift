@@ -1,6 +1,6 @@
 import UploadEngine
 
-/// Decides whether a transfer has stalled (spec E3). Pure: the loop tells it the time and the counts.
+/// Decides whether a transfer has stalled (docs/design/scheduling.md#the-line). Pure: the loop tells it the time and the counts.
 ///
 /// While anything moves to its server, it has not: transfers that share a slow line get their parts of it in bursts, and
 /// one of them may rest for as long as one that has stalled. A connection that is dead while others are well is found by its missing

@@ -5,7 +5,7 @@ import UploadEngine
 ///
 /// libcurl bounds the number of sessions, not their age, and keeps them with each handle (before 8.12) or with all of them
 /// (since). So all handles share one cache, which is replaced by an empty one before its oldest session can be older than
-/// ``UploadConstants/tlsSessionMaxAge`` (spec F5).
+/// ``UploadConstants/tlsSessionMaxAge``.
 final class TLSSessions {
   let pointer: UnsafeMutableRawPointer
   private let madeAt: ContinuousClock.Instant

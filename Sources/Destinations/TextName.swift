@@ -2,7 +2,7 @@ import ChunkProtocol
 import FileModel
 import Integrity
 
-/// Names as text, for servers that take no bytes (spec H13): one encoding, by which no two paths become one.
+/// Names as text, for servers that take no bytes (docs/destinations.md, DE146): one encoding, by which no two paths become one.
 ///
 /// A part of a path is as it is where it is UTF-8 without control characters, and without what a protocol has no way to say. Any other is
 /// encoded as docs/protocol.md has it, with `%XX`; so is one that looks as if it were: with a `%` before two hexadecimal digits, or before

@@ -32,7 +32,7 @@ package struct ContentMutation: Hashable, Sendable {
 }
 
 /// What the writers of an open file do to its chunks: when each was last touched, how much of it has been written, and
-/// whether something is writing to it now. By this an uploader sends chunks of a file that is still growing (spec H3).
+/// whether something is writing to it now. By this an uploader sends chunks of a file that is still growing.
 ///
 /// A pure value; the filesystem keeps it under the file's lock, and a simulation of writers keeps the same rules by using
 /// it. A chunk that was quiet at the start, and whose epoch is the same before and after it was read, has not changed in

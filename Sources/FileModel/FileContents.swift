@@ -132,7 +132,7 @@ extension ReadableFile {
   public func mayForgetPages() -> Bool { true }
 }
 
-/// What tells that a file in the spool was replaced or changed behind the filesystem's back (spec C1).
+/// What tells that a file in the spool was replaced or changed behind the filesystem's back.
 public struct FileIdentity: Hashable, Sendable {
   /// The spool file's inode number.
   public var inode: UInt64

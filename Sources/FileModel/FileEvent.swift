@@ -9,8 +9,9 @@ public enum FileEvent: Sendable, Hashable {
   /// What happened to the chunks of a file that is about to be settled, if they were followed
   /// (``FileContents/growth(of:chunkBytes:anew:)``): complete up to the epoch of the `settled` that follows at once.
   case grown(GrowthReport)
-  /// The last writable handle was released, nothing is in flight and the file has a name (spec H2, without the rule on
-  /// temporary names). Also sent for a file that was truncated by path or made by mknod, without any handle.
+  /// The last writable handle was released, nothing is in flight and the file has a name (docs/semantics.md, S33a,
+  /// without the rule on temporary names). Also sent for a file that was truncated by path or made by mknod, without
+  /// any handle.
   case settled(FileSnapshot)
   /// What was settled is not whole, or it is unknown whether it is: the spool's disk did not take it. Of the same content
   /// `settled` is said again when that is over.

@@ -10,7 +10,7 @@ public struct FileSettings: Hashable, Sendable {
     case never
   }
 
-  /// What becomes of a file whose writer did not finish it (spec H5).
+  /// What becomes of a file whose writer did not finish it (docs/semantics.md, S39b).
   public enum Interrupted: String, CaseIterable, Sendable {
     /// It is kept, and delivered when a user asks for it.
     case hold
@@ -46,7 +46,7 @@ public struct FileSettings: Hashable, Sendable {
     case remote
   }
 
-  /// What happens when it outgrows what its destinations take while it is written (spec H9).
+  /// What happens when it outgrows what its destinations take while it is written (docs/semantics.md, S29d).
   public enum TooLarge: String, CaseIterable, Sendable {
     /// It is recorded on, and stays in the spool.
     case record
@@ -54,7 +54,7 @@ public struct FileSettings: Hashable, Sendable {
     case refuse
   }
 
-  /// What becomes of it where another capture has its name at the destination (spec G6).
+  /// What becomes of it where another capture has its name at the destination (docs/destinations.md, DE138).
   public enum IfExists: String, CaseIterable, Sendable {
     /// It gets the next number before its extension.
     case number
@@ -64,7 +64,8 @@ public struct FileSettings: Hashable, Sendable {
     case replace
   }
 
-  /// How its bytes are compressed on their way, where its destination decodes that and it gains a tenth (spec C5, C7).
+  /// How its bytes are compressed on their way, where its destination decodes that and it gains a tenth
+  /// (docs/design/reading.md#compression).
   public enum Compress: String, CaseIterable, Sendable {
     case off
     /// As the line leaves time for.

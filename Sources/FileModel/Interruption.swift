@@ -1,4 +1,4 @@
-/// Why what a file holds is not what its writers meant it to hold (spec H5).
+/// Why what a file holds is not what its writers meant it to hold (docs/semantics.md, S39 to S41).
 public enum Interruption: Hashable, Sendable {
   /// A write beyond the largest size that is taken was refused.
   case writeRefused(limitBytes: UInt64)

@@ -1,4 +1,5 @@
-/// What captures are called where they are published (spec G6): text with placeholders such as `{date}/{stem}-{seq}.{ext}`.
+/// What captures are called where they are published (docs/configuration.md#names): text with placeholders such as
+/// `{date}/{stem}-{seq}.{ext}`.
 ///
 /// Pure, and without a clock: the same facts make the same name, whenever it is asked for.
 public struct NameTemplate: Hashable, Sendable {

@@ -1,5 +1,5 @@
-/// Parts of a file whose bytes are no longer in the spool, because a server holds them and the disk was full (spec H6):
-/// whole chunks, given back as holes.
+/// Parts of a file whose bytes are no longer in the spool, because a server holds them and the disk was full
+/// (docs/semantics.md, S70): whole chunks, given back as holes.
 ///
 /// A pure value; the filesystem keeps it under the file's lock, and as an extended attribute of the spool's file, which is
 /// on the disk before the hole is made.

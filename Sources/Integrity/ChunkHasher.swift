@@ -1,5 +1,4 @@
-/// SHA-256 and CRC32C of a chunk in one pass over memory: each block is still in the cache for the second digest
-/// (spec C2).
+/// SHA-256 and CRC32C of a chunk in one pass over memory: each block is still in the cache for the second digest.
 public struct ChunkHasher: ~Copyable, Sendable {
   private let blockBytes: Int
   private var hasher = SHA256Hasher()

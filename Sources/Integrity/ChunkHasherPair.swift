@@ -1,6 +1,6 @@
 import CSHA256
 
-/// SHA-256 and CRC32C of two chunks side by side, each in one pass over memory (spec C2). Two take hardly longer than one,
+/// SHA-256 and CRC32C of two chunks side by side, each in one pass over memory. Two take hardly longer than one,
 /// where the processor has SHA instructions.
 public struct ChunkHasherPair: ~Copyable, Sendable {
   private var lanes: (uploadfs_sha256_lane, uploadfs_sha256_lane)

@@ -1,5 +1,4 @@
-/// The tag that binds a chunk to its place, its session and the sender's credential (spec D2; docs/protocol.md,
-/// "Tags").
+/// The tag that binds a chunk to its place, its session and the sender's credential (docs/protocol.md#tags).
 public enum ChunkTag {
   /// The key that both sides derive from the credential that they share anyway, so that no second secret has to be
   /// handed out.

@@ -1,5 +1,5 @@
-/// A running hash over a session's chunk digests in index order; both sides hold the same tip (spec D4). For chunks that
-/// are acknowledged in any order there is ``CommitmentFrontier``.
+/// A running hash over a session's chunk digests in index order; both sides hold the same tip (docs/protocol.md, P91).
+/// For chunks that are acknowledged in any order there is ``CommitmentFrontier``.
 public struct CommitmentChain: Sendable, Hashable {
   private var link: Digest32
 

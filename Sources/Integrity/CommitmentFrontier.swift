@@ -1,5 +1,5 @@
-/// The commitment chain over chunks that are acknowledged in any order (spec D4): its tip is over the chunks from the
-/// first one on without a gap, and the digests beyond the first gap wait until it closes.
+/// The commitment chain over chunks that are acknowledged in any order (docs/protocol.md, P91): its tip is over the
+/// chunks from the first one on without a gap, and the digests beyond the first gap wait until it closes.
 ///
 /// Waiting are never more than the chunks between the first that is missing and the last that is there.
 public struct CommitmentFrontier: Sendable, Hashable {

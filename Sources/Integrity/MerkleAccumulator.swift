@@ -1,4 +1,4 @@
-/// The Merkle tree of RFC 6962 over chunk digests that arrive in any order (spec D3).
+/// The Merkle tree of RFC 6962 over chunk digests that arrive in any order (docs/protocol.md, P90).
 ///
 /// Two complete subtrees of the same size that are siblings become their parent at once, so what is kept are the largest
 /// complete subtrees over the leaves that are there. Leaves without a gap from the first on need one node for each 1 bit

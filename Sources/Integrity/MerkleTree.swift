@@ -1,5 +1,5 @@
-/// The Merkle tree of RFC 6962 over a file's chunk digests, built in index order (spec D3). For chunks that come in any
-/// order there is ``MerkleAccumulator``.
+/// The Merkle tree of RFC 6962 over a file's chunk digests, built in index order (docs/protocol.md, P90). For chunks
+/// that come in any order there is ``MerkleAccumulator``.
 ///
 /// Holds only the roots of the complete subtrees to the left, at most one for each bit of the leaf count.
 public struct MerkleTree: Sendable, Hashable {

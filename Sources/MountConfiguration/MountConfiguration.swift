@@ -3,7 +3,7 @@ public import FileModel
 public import Threads
 public import UploadEngine
 
-/// The settings of one mount, understood and checked: a value of this type can be used as it is (spec A4).
+/// The settings of one mount, understood and checked: a value of this type can be used as it is.
 public struct MountConfiguration: Hashable, Sendable {
   /// Which HTTP versions may be used.
   public enum HTTPVersion: String, CaseIterable, Sendable {
@@ -19,7 +19,7 @@ public struct MountConfiguration: Hashable, Sendable {
     case trace, debug, info, notice, warning, error, critical
   }
 
-  /// How captures are read for their upload (spec C1).
+  /// How captures are read for their upload (docs/design/reading.md#reading).
   public enum Reading: String, CaseIterable, Sendable {
     /// What costs least as measured: at present plain reads, on every filesystem (docs/design/reading.md).
     case automatic = "auto"

@@ -1,5 +1,5 @@
-/// Settings as the kernel hands them over. What is no UTF-8 would become another path, with U+FFFD in it, and is refused where it stands
-/// (spec H13).
+/// Settings as the kernel hands them over. What is no UTF-8 would become another path, with U+FFFD in it, and is
+/// refused where it stands.
 public enum SettingBytes {
   /// The arguments of the process, its name first.
   public static func check(arguments: [[UInt8]]) throws(ConfigurationError) {

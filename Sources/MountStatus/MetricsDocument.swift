@@ -135,7 +135,7 @@ enum MetricsDocument {
     text.family("uploadfs_spool_reserve_bytes", .gauge, "Bytes that are kept free.", spool.reserveBytes)
   }
 
-  /// Read for graphs; nothing is decided by it (spec A1). What the machine does not have is left out.
+  /// Read for graphs; nothing is decided by it. What the machine does not have is left out.
   private static func writeTelemetry(_ telemetry: TelemetryReading, _ text: inout PrometheusText) {
     text.family(
       "uploadfs_temperature_celsius", .gauge, "Temperature by sensor.",

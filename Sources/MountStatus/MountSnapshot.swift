@@ -30,7 +30,7 @@ public struct SpoolStatus: Sendable, Hashable {
   public var captures: Int
   /// Bytes that can still be written.
   public var freeBytes: UInt64
-  /// Bytes that are kept free (spec H6).
+  /// Bytes that are kept free (docs/semantics.md, S27).
   public var reserveBytes: UInt64
   /// Why its folders are not where they were when the mount began; nil when they are.
   public var trouble: FileStatus.Failure?

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Reads how much memory is left: what the machine has, and what the control groups leave of it (spec A2).
+/// Reads how much memory is left: what the machine has, and what the control groups leave of it.
 ///
 /// Blocking reads of a few small files that live in the kernel; never made on a filesystem thread.
 package struct MemoryPressure: Sendable {

@@ -2,7 +2,7 @@ import Synchronization
 
 /// Reads heat and power from sysfs, on demand and at most once in an interval.
 ///
-/// Nothing that decides about uploads can see this: UploadEngine does not depend on the target (spec A1).
+/// Nothing that decides about uploads can see this: UploadEngine does not depend on the target.
 public final class TelemetryReader: Sendable {
   private struct State {
     var reading = TelemetryReading()

@@ -1,4 +1,4 @@
-/// What the machine says about its heat and power at one moment: for people and graphs, and for nothing else (spec A1).
+/// What the machine says about its heat and power at one moment: for people and graphs, and for nothing else.
 ///
 /// Everything may be missing: a server has no battery, a virtual machine no thermometer.
 public struct TelemetryReading: Hashable, Sendable {

@@ -1,4 +1,4 @@
-/// For whom a thread works, which says how the system favours it (spec A5).
+/// For whom a thread works, which says how the system favours it (docs/design/threads.md#the-writer-comes-first).
 public enum ThreadRole: Hashable, Sendable {
   /// It answers the kernel, decides, or does what such a thread may wait for. It is favoured as the other programs of the machine
   /// are.

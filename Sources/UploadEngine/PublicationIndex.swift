@@ -5,8 +5,8 @@ import OrderedCollections
 import Synchronization
 
 /// What this spool has published at one destination, by the name that was asked for, and what it may be publishing: by that a name
-/// is its own (spec G6). It outlives the captures, so that the next one of a path may have the former one's name. To any other path it
-/// gives no right, whatever else has been lost: a name that is given again by mistake replaces nothing.
+/// is its own (docs/destinations.md, DE138a). It outlives the captures, so that the next one of a path may have the former one's
+/// name. To any other path it gives no right, whatever else has been lost: a name that is given again by mistake replaces nothing.
 ///
 /// Asked on the thread that may wait for the disk. What is about to be published is in the catalog before the request goes out, so
 /// that a daemon that is killed before it has an answer knows its own; what was published, with the receipt. What a failing disk or a

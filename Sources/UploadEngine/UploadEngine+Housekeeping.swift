@@ -7,7 +7,7 @@ import Threads
 
 /// What is done once a second, on the journal's thread.
 extension UploadEngine {
-  /// Fewer buffers when memory is short, more when there is enough again (spec A2).
+  /// Fewer buffers when memory is short, more when there is enough again (docs/design/reading.md#memory).
   func watchMemory(_ io: HybridIOEngine, _ availableMemory: () -> UInt64?) {
     let budget = state.withLock { $0.schedule.memory.budget }
       .next(availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)

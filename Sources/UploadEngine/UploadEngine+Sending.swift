@@ -140,7 +140,7 @@ extension UploadEngine {
     }
   }
 
-  /// Files are compressed together by a lowered thread (spec A5).
+  /// Files are compressed together by a lowered thread (docs/design/threads.md#the-writer-comes-first).
   private func request(for step: DestinationStep, at endpoint: EndpointID) -> HTTPRequest {
     let plain = destination.request(for: step, at: endpoint)
     guard case .bundle(let sendings) = step, sendings.allSatisfy(\.sharesFrame),

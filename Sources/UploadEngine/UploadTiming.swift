@@ -6,7 +6,8 @@ public enum TLSVersion: String, Hashable, Sendable, CaseIterable {
   case tls13 = "1.3"
 }
 
-/// What an expert may set for a mount of the times and counts of ``UploadConstants`` (spec A4); each has its value from there.
+/// What an expert may set for a mount of the times and counts of ``UploadConstants``
+/// (docs/configuration.md#for-experts); each has its value from there.
 public struct UploadTiming: Hashable, Sendable {
   /// How long requests may take.
   public var requests = RequestTiming()

@@ -18,8 +18,7 @@ struct CarriedBytes {
   var publication: Publication?
 }
 
-/// Counts the bytes of each file that are sent although none is newly acknowledged, however they are cut into pieces
-/// (spec E8).
+/// Counts the bytes of each file that are sent although none is newly acknowledged, however they are cut into pieces.
 struct ByteCosts {
   /// What was sent of one content since a byte of it was first acknowledged.
   private struct Account {

@@ -5,8 +5,8 @@ import OrderedCollections
 import UploadEngine
 
 /// Checks what is sent again: the same bytes of a file are sent no more often than growing pauses allow, whatever is
-/// answered (spec E8). That bounds what each attempt may add to a file's bytes at every moment. It also bounds openings
-/// and aborts of uploads, each of which may leave something at the server.
+/// answered (docs/destinations.md, DE144). That bounds what each attempt may add to a file's bytes at every moment. It
+/// also bounds openings and aborts of uploads, each of which may leave something at the server.
 struct CostChecks {
   fileprivate enum Piece: Hashable {
     case chunk(of: FileID, index: Int, digest: ChunkDigest)

@@ -14,7 +14,7 @@ final class SimulatedBuffer: PinnedBytes, @unchecked Sendable {
   private let memory: UnsafeMutableRawBufferPointer
   private let count: Int
 
-  /// Bytes that do not get enough shorter are not compressed (spec C5).
+  /// Bytes that do not get enough shorter are not compressed.
   init(_ plain: [UInt8], of order: ReadOrder, as wanted: ChunkCompression) {
     self.order = order
     let compressed = wanted.zstd ? Self.frame(of: plain) : wanted.lz4 ? Self.block(of: plain) : nil

@@ -18,7 +18,7 @@ extension ChunkProtocolDestination {
     return request
   }
 
-  /// The whole body as one Zstandard frame, where that saves enough (spec C5).
+  /// The whole body as one Zstandard frame, where that saves enough (docs/protocol.md, P118).
   public func compressedTogether(_ request: HTTPRequest) -> HTTPRequest {
     var request = request
     let plain = request.body.content

@@ -13,7 +13,8 @@ public struct ChunkProtocolOptions: Hashable, Sendable {
   public var wholeFileBytesMax = UploadConstants.chunkBytesDefault
   /// The largest file, where that is known from elsewhere.
   public var fileBytesMax: UInt64?
-  /// What to do when the name is another capture's (spec G6). A capture that was changed and closed again keeps its own.
+  /// What to do when the name is another capture's (docs/destinations.md, DE138). A capture that was changed and closed
+  /// again keeps its own.
   public var ifExists = FileSettings.IfExists.number
   /// Plain HTTP also to other machines.
   public var allowPlainHTTP = false
@@ -22,7 +23,7 @@ public struct ChunkProtocolOptions: Hashable, Sendable {
   public init() {}
 }
 
-/// The chunk protocol of docs/protocol.md: `uploadfs-receiver` and whatever speaks like it (spec G1).
+/// The chunk protocol of docs/protocol.md: `uploadfs-receiver` and whatever speaks like it.
 public struct ChunkProtocolDestination: Destination {
   /// What the protocol can do.
   public let abilities: DestinationAbilities

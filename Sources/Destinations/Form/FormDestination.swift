@@ -28,7 +28,8 @@ public struct FormOptions: Hashable, Sendable {
   public init() {}
 }
 
-/// An upload form (spec G4): each file is one POST of multipart/form-data, whose length is stated before the first byte.
+/// An upload form (docs/destinations.md#forms): each file is one POST of multipart/form-data, whose length is stated
+/// before the first byte.
 ///
 /// Such a request cannot be continued, and doing it twice is not the same as once. What is known of its end is used: while
 /// a byte of the body has not been sent, the server cannot have taken it for complete.

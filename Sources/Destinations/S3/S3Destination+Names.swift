@@ -3,7 +3,7 @@ import FileModel
 import Integrity
 import UploadEngine
 
-/// Whose a key is (spec G6): asked for with HEAD, and left to the server for the moment between.
+/// Whose a key is (docs/destinations.md, DE26): asked for with HEAD, and left to the server for the moment between.
 ///
 /// A server may ignore `If-None-Match` for one request and know it for another (Ceph 16 ignores it where an upload is completed), and
 /// would replace the object without a word. So the key is looked for before, unless the server is known to keep the condition.

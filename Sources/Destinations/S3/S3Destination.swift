@@ -53,7 +53,7 @@ public enum S3Limits {
   static let prefixBytesMax = keyBytesMax - numberBytesMax - 300
 }
 
-/// An S3 bucket (spec G3): one multipart upload for each session, one PUT for a small file, everything signed.
+/// An S3 bucket (docs/destinations.md#s3): one multipart upload for each session, one PUT for a small file, everything signed.
 ///
 /// A session's id is what a request needs to name it: the key and the server's id of the upload, both percent-encoded,
 /// with a `?` between them; and behind another one the checksum with which it was begun, if it was.

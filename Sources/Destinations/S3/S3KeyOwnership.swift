@@ -2,7 +2,7 @@ import FileModel
 import Integrity
 import UploadEngine
 
-/// Whose a key is, by what HEAD says of it (spec G6).
+/// Whose a key is, by what HEAD says of it (docs/destinations.md, DE26c).
 enum S3KeyOwnership: Equatable {
   case free
   /// Who asks may not see it, or HEAD is not known there: the condition alone decides.

@@ -22,7 +22,7 @@ public struct TusOptions: Hashable, Sendable {
   public init() {}
 }
 
-/// A server that speaks tus 1.0.0 (spec G2, https://tus.io/protocols/resumable-upload).
+/// A server that speaks tus 1.0.0 (https://tus.io/protocols/resumable-upload).
 ///
 /// A server says what it can do when it is asked with OPTIONS, as each prewarming and each opening of a session does. Where it
 /// joins partial uploads, a session is nothing but these: each sequence of chunks is one, sent at the same time as the others and

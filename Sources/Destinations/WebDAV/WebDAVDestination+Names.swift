@@ -2,7 +2,7 @@ import FileModel
 import Integrity
 import UploadEngine
 
-/// Whose a name is (spec G6), and under which one a file is sent.
+/// Whose a name is (docs/destinations.md, DE163), and under which one a file is sent.
 extension WebDAVDestination {
   /// Without a stated right, that of a test of the destination, which may leave names alone.
   private func right(_ stated: NameRight?) -> NameRight {

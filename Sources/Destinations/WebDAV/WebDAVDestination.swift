@@ -16,7 +16,8 @@ public struct WebDAVOptions: Hashable, Sendable {
   public init() {}
 }
 
-/// A WebDAV server (spec G7): each file is one PUT under a temporary name in its folder, and a MOVE to its own.
+/// A WebDAV server (docs/destinations.md#webdav): each file is one PUT under a temporary name in its folder, and a MOVE
+/// to its own.
 ///
 /// RFC 4918 cannot continue a PUT that broke off, so that is sent again. What was sent whole and was not published is not.
 public struct WebDAVDestination: Destination {

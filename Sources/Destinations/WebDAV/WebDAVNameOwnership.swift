@@ -1,7 +1,7 @@
 import Integrity
 import UploadEngine
 
-/// Whose a name is, by what the server says of the resource that has it (spec G6).
+/// Whose a name is, by what the server says of the resource that has it (docs/destinations.md, DE163).
 enum WebDAVNameOwnership: Equatable {
   case free
   /// A folder: what moves onto it would take it away with all that is in it (RFC 4918, 9.9.3).

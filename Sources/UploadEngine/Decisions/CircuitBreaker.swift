@@ -1,4 +1,4 @@
-/// Whether an endpoint deserves traffic (spec E4).
+/// Whether an endpoint deserves traffic (docs/design/scheduling.md#failures).
 ///
 /// ```
 ///            5 failures in a row          30 s

@@ -1,7 +1,7 @@
 import Integrity
 
-/// What a commit proves: the Merkle root and the commitment chain over a file's chunk digests (spec D3, D4). Built in
-/// index order as digests become known, so that a commit costs no walk over them.
+/// What a commit proves: the Merkle root and the commitment chain over a file's chunk digests (docs/protocol.md, P90,
+/// P91). Built in index order as digests become known, so that a commit costs no walk over them.
 package struct CommitProof: Hashable, Sendable {
   let sessionID: String
   private(set) var chunkCount = 0

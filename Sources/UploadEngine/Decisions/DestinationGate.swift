@@ -1,7 +1,7 @@
 import FileModel
 
 /// Whether the destination is reachable. Failures that concern it as a whole close the gate; one request at a time
-/// opens it again (spec E8).
+/// opens it again (docs/design/scheduling.md#failures).
 struct DestinationGate: Hashable, Sendable {
   enum State: Hashable, Sendable {
     /// Requests may go out. Becomes `closed` at a failure that concerns the destination as a whole.

@@ -13,8 +13,8 @@ public struct EndpointID: Hashable, Sendable, Comparable {
   public static func < (left: EndpointID, right: EndpointID) -> Bool { left.index < right.index }
 }
 
-/// The addresses of one destination, and the one that traffic goes to: the healthiest whose breaker allows it (spec
-/// E4).
+/// The addresses of one destination, and the one that traffic goes to: the healthiest whose breaker allows it
+/// (docs/design/scheduling.md#failures).
 ///
 /// All addresses lead to the same receiver, so a session continues over another one. Traffic stays where it is while
 /// that address is about as healthy as the best: switching between two good addresses would cost a handshake each time.

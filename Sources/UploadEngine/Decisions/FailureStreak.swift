@@ -1,6 +1,6 @@
 import FileModel
 
-/// Failures of one file in a row, without progress in between (spec E).
+/// Failures of one file in a row, without progress in between (docs/design/scheduling.md#failures).
 struct FailureStreak: Hashable, DefaultInitializable {
   /// Requests that are in flight together fail together, and are one round.
   private(set) var rounds = 0

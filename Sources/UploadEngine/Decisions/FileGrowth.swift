@@ -1,8 +1,8 @@
 import FileModel
 import Lookup
 
-/// What is known of the chunks of a file that is being written, and which of them may be sent before it is complete (spec
-/// H3). Pure: reports come in with the time, indices go out.
+/// What is known of the chunks of a file that is being written, and which of them may be sent before it is
+/// complete (docs/semantics.md, S60). Pure: reports come in with the time, indices go out.
 ///
 /// A chunk is sealed once it is fully written, nothing is writing to it, the file has been written one chunk further,
 /// and it has been unchanged for a moment. The first chunk waits for the end: many formats write their sizes there

@@ -1,7 +1,7 @@
 import FileModel
 import Lookup
 
-/// The state of an upload in progress that outlives the process (spec D5).
+/// The state of an upload in progress that outlives the process (docs/design/durability.md#resume-records).
 extension FileUpload {
   /// True while there is a session that a later run could continue.
   var hasResumableSession: Bool {

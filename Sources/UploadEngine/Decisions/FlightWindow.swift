@@ -1,5 +1,5 @@
 /// How many bytes a line has room for, which sets the number of its streams: few at first, then twice what has arrived
-/// in the last two seconds (spec B: small and few, growing within seconds).
+/// in the last two seconds (docs/design/scheduling.md#the-line).
 ///
 /// On a slow line everything else waits behind them: answers, the next file's first byte, what a broken connection has lost. On a
 /// long and fast one they have to fill the line. Twice what arrives lets them grow as fast as TCP's own windows do, and no further

@@ -1,4 +1,5 @@
-/// One path to the destination: how fast it is, how many streams fill it, and how much may be in flight (spec B, E3, E5).
+/// One path to the destination: how fast it is, how many streams fill it, and how much may be in flight
+/// (docs/design/scheduling.md#the-line).
 ///
 /// A path has its own rate, delay and requests in flight. It knows requests by their bytes, and nothing of files.
 struct LinkControl: Hashable, Sendable {

@@ -1,5 +1,5 @@
-/// How much memory the pipeline may use, from what is available (spec A2). Memory pressure makes it smaller and never
-/// stops it.
+/// How much memory the pipeline may use, from what is available (docs/design/reading.md#memory). Memory pressure makes
+/// it smaller and never stops it.
 public struct MemoryBudget: Hashable, Sendable {
   /// Chunk requests in flight at most.
   public let chunksInFlight: Int

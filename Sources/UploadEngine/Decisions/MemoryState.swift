@@ -1,6 +1,6 @@
 /// What memory allows and holds.
 struct MemoryState: Sendable {
-  /// What is read and sent at a time (spec A2).
+  /// What is read and sent at a time (docs/design/reading.md#memory).
   var budget = MemoryBudget.full
   var buffers = ReadBuffers()
   /// Files that memory does not hold.

@@ -44,7 +44,7 @@ struct OrphanedSessionPlan: Hashable {
     gone = left.filter { !there.contains(listedID($0)) }
   }
 
-  /// Sessions that began before are orphaned: no client continues them any more (spec B, sessionMaxAge).
+  /// Sessions that began before are orphaned: no client continues them any more (``UploadConstants/sessionMaxAge``).
   static func latestBegin(atSeconds now: Int64, _ sessionAge: Duration) -> Int64 {
     now - sessionAge.components.seconds
   }

@@ -1,4 +1,4 @@
-/// How far reading runs ahead of the network (spec C4).
+/// How far reading runs ahead of the network (docs/design/reading.md#memory).
 ///
 /// Reading, hashing and sending overlap because each chunk has a buffer of its own from its first byte read to its
 /// acknowledgement. The network never waits for a disk that is faster than it: while every allowed request is in flight,

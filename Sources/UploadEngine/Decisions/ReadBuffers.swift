@@ -1,7 +1,8 @@
 import FileModel
 import Lookup
 
-/// The requested reads, and the buffers that keep their bytes until they are sent or no longer wanted (spec A2).
+/// The requested reads, and the buffers that keep their bytes until they are sent or no longer wanted
+/// (docs/design/reading.md#memory).
 struct ReadBuffers: Sendable {
   /// The chunk that is read, and its file.
   struct Reading: Hashable, Sendable {

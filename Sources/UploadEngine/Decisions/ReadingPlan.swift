@@ -1,4 +1,4 @@
-/// How the bytes of a file are read (spec C1), from its size alone.
+/// How the bytes of a file are read (docs/design/reading.md#reading), from its size alone.
 struct ReadingPlan: Hashable {
   /// The grid of windows that are mapped; nil for plain reads. A window is longer than its step, so that each block
   /// lies within one window.
@@ -36,6 +36,6 @@ struct ReadingPlan: Hashable {
 public enum ReadingMethod: Hashable, Sendable {
   /// pread(2). The default: it costs less than a mapping wherever it was measured (docs/design/reading.md).
   case plain
-  /// mmap(2) in the windows of spec C1, with plain reads for small files, after a fault, and when memory is short.
+  /// mmap(2) in windows, with plain reads for small files, after a fault, and when memory is short.
   case mapped
 }

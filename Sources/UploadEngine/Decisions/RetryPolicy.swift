@@ -1,5 +1,5 @@
-/// What to do after a failure (spec E1). This, and what else follows from its kind (``StepFailure/Kind``, below), is decided in this
-/// file alone.
+/// What to do after a failure (docs/design/scheduling.md#failures). This, and what else follows from its kind
+/// (``StepFailure/Kind``, below), is decided in this file alone.
 struct RetryPolicy: Sendable {
   /// What to do about a failed request.
   enum Verdict: Hashable, Sendable {
@@ -108,7 +108,7 @@ struct RetryPolicy: Sendable {
   ///
   /// `grows`: up to half of the longest, each one is longer by half than the one before it. Drawn by the formula alone,
   /// a pause is a tenth longer than the one before it in the middle. A series may stay short for long (1 in some 50,000
-  /// series of twenty): where each try sends bytes again, that costs too much (spec E8).
+  /// series of twenty): where each try sends bytes again, that costs too much.
   func delay(
     after previous: Duration?, retryAfter: Duration?, mayLeaveCopies: Bool = false, grows: Bool = false,
     using generator: inout any RandomNumberGenerator & Sendable

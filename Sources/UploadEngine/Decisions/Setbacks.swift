@@ -1,4 +1,4 @@
-/// How often what had been sent of one content was useless, and had to go out again (spec E8).
+/// How often what had been sent of one content was useless, and had to go out again (docs/design/scheduling.md#failures).
 ///
 /// Chunks that are acknowledged in between change nothing: a server that takes every chunk and forgets the upload at
 /// its end would get the same bytes for ever. A new count begins with another content, with a retry, and with the

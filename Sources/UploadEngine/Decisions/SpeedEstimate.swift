@@ -1,5 +1,5 @@
-/// How fast the link to the destination takes bytes, over all streams together: a one-dimensional Kalman filter (spec
-/// E5). Its noise is relative to the speed itself, because links differ by five orders of magnitude.
+/// How fast the link to the destination takes bytes, over all streams together: a one-dimensional Kalman
+/// filter. Its noise is relative to the speed itself, because links differ by five orders of magnitude.
 public struct SpeedEstimate: Hashable, Sendable {
   /// What is carried over a restart in a resume record.
   public struct State: Hashable, Sendable {

@@ -1,4 +1,4 @@
-/// What kind of link it is, by its estimated speed, and what follows from that (spec B).
+/// What kind of link it is, by its estimated speed, and what follows from that.
 public enum SpeedTier: String, Sendable, CaseIterable {
   /// Too few samples.
   case unknown

@@ -1,4 +1,5 @@
-/// How many chunk requests may be in flight: a ramp at the start, the tier of the link from then on (spec B, E5).
+/// How many chunk requests may be in flight: a ramp at the start, the tier of the link from then on
+/// (docs/design/scheduling.md#the-line).
 struct StreamPlan: Hashable, Sendable {
   /// With fewer streams a single broken one would stop everything.
   static let streamsMin = 2

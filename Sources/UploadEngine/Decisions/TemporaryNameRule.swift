@@ -1,7 +1,7 @@
 public import FileModel
 
-/// Recognises names that a program uses while it writes and renames afterwards (spec H4): such a file is complete only
-/// once it has its final name.
+/// Recognises names that a program uses while it writes and renames afterwards (docs/semantics.md, S62a): such a file
+/// is complete only once it has its final name.
 public struct TemporaryNameRule: Hashable, Sendable {
   /// Endings, compared without regard to ASCII case.
   public var suffixes: [String]

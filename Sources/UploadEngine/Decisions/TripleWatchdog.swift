@@ -2,8 +2,9 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Three watchdogs with three reactions (spec E2). A request without progress is sent again. A file without progress
-/// gets new connections, and the server is asked. When nothing is acknowledged at all, everything is restarted.
+/// Three watchdogs with three reactions (docs/design/scheduling.md#failures). A request without progress is sent again.
+/// A file without progress gets new connections, and the server is asked. When nothing is acknowledged at all,
+/// everything is restarted.
 ///
 /// Progress of a request is a byte that the network took. Progress of a file, and of all together, is an
 /// acknowledgement, or a request that has come further than any since the latest one: on a line that swallows bytes

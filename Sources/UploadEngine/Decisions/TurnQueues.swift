@@ -1,7 +1,8 @@
 import FileModel
 
-/// Complete files that wait for their turn, or have it (spec E7). Small, medium and large ones are separate, so that
-/// none delays the others. Among active files the next buffer goes to the one that was given the fewest bytes.
+/// Complete files that wait for their turn, or have it (docs/design/scheduling.md#turns). Small, medium and large ones
+/// are separate, so that none delays the others. Among active files the next buffer goes to the one that was given the
+/// fewest bytes.
 struct TurnQueues: Sendable {
   var small = SmallFileTurns()
   /// Files that go in one request each.

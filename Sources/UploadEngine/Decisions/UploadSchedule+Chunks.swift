@@ -55,8 +55,9 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// One chunk did not arrive. It has its own attempts and its own rests, and the others continue (spec E1). When
-  /// requests that were sent after a failure fail as well, and nothing arrives in between, the whole file pauses.
+  /// One chunk did not arrive. It has its own attempts and its own rests, and the others continue
+  /// (docs/design/scheduling.md#failures). When requests that were sent after a failure fail as well, and nothing
+  /// arrives in between, the whole file pauses.
   private mutating func chunkFailed(
     _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: ClockReading
   ) {

@@ -1,7 +1,7 @@
 public import FileModel
 import Lookup
 
-/// A user's commands for one file at a time (spec E6).
+/// A user's commands for one file at a time (docs/semantics.md, S77).
 extension UploadSchedule {
   /// Carries out a command, or returns why not. A refused command changes nothing.
   @discardableResult

@@ -1,9 +1,9 @@
 public import FileModel
 import Lookup
 
-/// Chunks that are sent before their file may be published: while it is written (spec H3), and while it has a temporary
-/// name (spec H4). The chunks go into the session that the file will be published from, so that little is left for its
-/// end.
+/// Chunks that are sent before their file may be published: while it is written (docs/semantics.md, S60), and while it
+/// has a temporary name (S62). The chunks go into the session that the file will be published from, so that little is
+/// left for its end.
 extension UploadSchedule {
   /// The changes in the chunks of a file that is being written; answers
   /// ``UploadAction/checkGrowth(_:chunkBytes:anew:)``. Nil when the file cannot be tracked: then nothing more of it is

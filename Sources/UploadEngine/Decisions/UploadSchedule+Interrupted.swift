@@ -12,7 +12,7 @@ public enum SpoolOrder: Hashable, Sendable {
   case accept(EvictionCandidate, Interruption?)
 }
 
-/// Files that were not finished (spec H5): their writer was killed, a write failed, or the mount died.
+/// Files that were not finished (docs/semantics.md, S39 to S41): their writer was killed, a write failed, or the mount died.
 extension UploadSchedule {
   /// Takes the pending orders. At most two for each file between two calls.
   public mutating func takeSpoolOrders() -> [SpoolOrder] {

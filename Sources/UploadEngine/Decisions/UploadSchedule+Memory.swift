@@ -76,9 +76,9 @@ struct MemoryFit: Sendable {
   private static let continuationInterval: Duration = .milliseconds(10)
 }
 
-/// Which files are kept in memory (spec A6). Beyond ``MemoryFit/filesMax`` a file that rests is known to the catalog
-/// alone: it is *unloaded*, as if the mount had just been started and the scan had not found it yet. Events of the file
-/// load it, and so does room.
+/// Which files are kept in memory (docs/design/scheduling.md#files-beyond-memory). Beyond ``MemoryFit/filesMax`` a file
+/// that rests is known to the catalog alone: it is *unloaded*, as if the mount had just been started and the scan had
+/// not found it yet. Events of the file load it, and so does room.
 ///
 /// Delivered files are unloaded first. Of pending files those are unloaded whose turn would come last, and the one with
 /// the earliest change is loaded first.

@@ -6,7 +6,7 @@ extension UploadSchedule {
   /// The most open files whose size is queried at a time.
   static let filesMeasuredMax = 256
 
-  /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One timer
+  /// A new or changed file that stays open for a moment gets its session while it is being written. One timer
   /// serves all of them: most files of a burst are closed long before their time. After a failure it rests first.
   mutating func planSession(_ id: FileID, at now: ClockReading) {
     guard destination.abilities.unknownLength, wantsSessionWhileOpen(id) else { return }

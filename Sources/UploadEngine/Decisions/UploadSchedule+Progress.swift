@@ -2,7 +2,7 @@ import FileModel
 public import Lookup
 import OrderedCollections
 
-/// The progress of files, for users: what has arrived counts before its chunk is acknowledged (spec I1).
+/// The progress of files, for users: what has arrived counts before its chunk is acknowledged.
 extension UploadSchedule {
   /// How many bytes of its body the network took of each request; answers ``UploadAction/checkProgress``.
   public mutating func progressed(_ sent: LookupTable<HTTPRequestID, SentBody>, at now: ClockReading) {
@@ -42,10 +42,10 @@ extension UploadSchedule {
     return min(file.snapshot.sizeBytes, transfer.doneBytes + underWay)
   }
 
-  /// Bytes that would be sent again, at most, if the connections broke or either side ended now (spec E9). That is all
-  /// that a request has brought, but of a run only the chunk that has not arrived whole. Where chunks follow one
-  /// another, the server may keep the beginning of one, which only this run of the daemon can continue: an end of the
-  /// daemon costs the sequence up to there.
+  /// Bytes that would be sent again, at most, if the connections broke or either side ended now (docs/destinations.md,
+  /// DE150). That is all that a request has brought, but of a run only the chunk that has not arrived whole. Where
+  /// chunks follow one another, the server may keep the beginning of one, which only this run of the daemon can
+  /// continue: an end of the daemon costs the sequence up to there.
   func bytesAtStake(of file: FileUpload) -> UInt64 {
     let sent = sentBytes(of: file)
     guard !file.isStreamed, let plan = file.transfer?.plan else { return sent }

@@ -1,7 +1,8 @@
 public import FileModel
 import Lookup
 
-/// Chunks that are given up in the spool because the disk is full (spec H6): of files that are not delivered yet, by rule.
+/// Chunks that are given up in the spool because the disk is full (docs/semantics.md, S70): of files that are not
+/// delivered yet, by rule.
 ///
 /// What is given up exists at the server alone. So the server has to confirm first that it is on its disk. Then the
 /// resume record, which alone knows what was sent, has to be on the local disk. From then on the server's digest stands

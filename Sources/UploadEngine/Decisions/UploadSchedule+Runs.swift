@@ -2,8 +2,8 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Several chunks of one session in one request (spec B). Chunks are short, so that a broken connection loses little,
-/// and requests are as long as the line needs.
+/// Several chunks of one session in one request (docs/protocol.md#a-run-of-chunks). Chunks are short, so that a broken
+/// connection loses little, and requests are as long as the line needs.
 extension UploadSchedule {
   /// The most chunks of one request; a server accepts that many (docs/protocol.md).
   private static let runChunksMax = 128

@@ -146,9 +146,10 @@ extension UploadSchedule {
   }
 
   /// Commits when no writer has the file open and every chunk is acknowledged, or, where the server waits for them, in
-  /// flight. Then the answer comes one round trip after the tail and not two (design: commit with the tail). The
-  /// published content is that of one epoch at which no program was writing, because the proof covers every chunk.
-  /// False when the server has published the session as something else.
+  /// flight. Then the answer comes one round trip after the tail and not two
+  /// (docs/design/scheduling.md#the-end-of-an-upload). The published content is that of one epoch at which no program
+  /// was writing, because the proof covers every chunk. False when the server has published the session as something
+  /// else.
   private mutating func publish(_ file: inout FileUpload, at now: ClockReading) -> Bool {
     guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
       file.publishing == nil, !file.isOpen, file.growth == nil, mayCommit(transfer),

@@ -1,7 +1,8 @@
 import FileModel
 import Lookup
 
-/// Small files that travel together are compressed together (spec C7): what they have in common, their heads first of all, is sent once.
+/// Small files that travel together are compressed together (docs/design/scheduling.md#turns): what they have in
+/// common, their heads first of all, is sent once.
 extension UploadSchedule {
   /// Whether the files of a request are compressed together.
   mutating func shareFrame(_ turns: [WholeFileTurn], at now: ClockReading) -> Bool {

@@ -1,6 +1,6 @@
 public import FileModel
 
-/// Files that the destination does not take for their size (spec H9). A recording cannot be repeated, so one that
+/// Files that the destination does not take for their size (docs/semantics.md, S29). A recording cannot be repeated, so one that
 /// outgrows the limit continues: that is reported at once, and nothing more of it is sent.
 extension UploadSchedule {
   private static let tooLargeCode = StepFailure.Kind.tooLarge(limitBytes: nil).code

@@ -1,7 +1,7 @@
 import FileModel
 
 /// Contents of one file in quick succession, as when a logger opens, appends and closes. Each of them would be sent as
-/// a whole, and most would be outdated when they arrive (spec H2).
+/// a whole, and most would be outdated when they arrive (docs/semantics.md, S33c).
 extension UploadSchedule {
   /// Until when a settled content waits for those that may follow it; nil where it is sent at once. Publications of a
   /// file take at most one part in so many of the time, and none waits longer than

@@ -2,7 +2,8 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Chunks that lie in holes of the spool's file (spec H10): they are not read, and the server is told that they are zeros.
+/// Chunks that lie in holes of the spool's file (docs/semantics.md, S62c): they are not read, and the server is told
+/// that they are zeros.
 ///
 /// Only for settled files, and only where nothing is known to be missing: parts that were given up, or lost in a power
 /// cut, are holes in the spool's file as well.

@@ -90,10 +90,10 @@ public struct UploadLimits: Hashable, Sendable {
 /// All files and whose turn it is. Pure: events come in with the time, actions go out. The schedule reads no clock and
 /// does no I/O. Random numbers come from a generator that is passed in, so that a seed reproduces every run.
 ///
-/// Fairness (spec E7): small, medium and large files wait in separate queues, so that none delays the others. Small
-/// files have buffers of their own and are first come, first served; among the others at work the next buffer goes to
-/// the one that was given the fewest bytes. Nothing waits for ever: each queue is first come, first served, and a
-/// joining file starts at the virtual time of the one that was served last.
+/// Fairness (docs/design/scheduling.md#turns): small, medium and large files wait in separate queues, so that none
+/// delays the others. Small files have buffers of their own and are first come, first served; among the others at work
+/// the next buffer goes to the one that was given the fewest bytes. Nothing waits for ever: each queue is first come,
+/// first served, and a joining file starts at the virtual time of the one that was served last.
 public struct UploadSchedule: Sendable {
   /// Timers that run once at a time.
   enum Timer: Hashable, Sendable {

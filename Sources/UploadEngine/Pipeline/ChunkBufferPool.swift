@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A bounded amount of memory in page-aligned buffers, in which chunks are read, hashed and sent (spec C3).
+/// A bounded amount of memory in page-aligned buffers, in which chunks are read, hashed and sent.
 ///
 /// Each buffer's memory is mapped when it is first needed and then used again and again for chunks of the same length: the upload loop
 /// allocates nothing of a chunk's size. Where chunks of another length come, free buffers of the former one go back to the system. When
@@ -91,7 +91,8 @@ public final class ChunkBufferPool: Sendable {
   /// Buffers that take up memory now.
   public var mappedCount: Int { state.withLock { state, _ in state.mappedCount } }
 
-  /// Allows this many buffers of ``bufferBytes``, at least 1 and at most ``capacity``, from now on (spec A2).
+  /// Allows this many buffers of ``bufferBytes``, at least 1 and at most ``capacity``, from now on
+  /// (docs/design/reading.md#memory).
   public func resize(to count: Int) {
     let surplus = state.withLock { state, signal -> [Region] in
       state.limitBytes = min(max(count, 1), capacity) * bufferBytes

@@ -2,7 +2,8 @@ import FileModel
 import Integrity
 import Synchronization
 
-/// Decides by samples whether a chunk is worth compressing, and how, and compresses it (spec C5, C7). Each worker has its own.
+/// Decides by samples whether a chunk is worth compressing, and how, and compresses it
+/// (docs/design/reading.md#compression). Each worker has its own.
 struct ChunkCompressor {
   /// What the samples of one chunk came to.
   struct Samples {

@@ -4,7 +4,7 @@ import Glibc
 import OrderedCollections
 import Synchronization
 
-/// Opens captures for the read workers, and keeps open what they go on reading (spec C1).
+/// Opens captures for the read workers, and keeps open what they go on reading (docs/design/reading.md#reading).
 ///
 /// A file is open while a chunk of it is read, and for at most ``idleNanoseconds`` after it; no more than
 /// ``openFilesMax`` are kept. An open file holds its disk blocks, so none stays open without need.
@@ -34,7 +34,7 @@ final class HybridIOEngine: Sendable {
     self.counters = counters
   }
 
-  /// Below the lowest threshold of spec A2 files that are opened from now on are not mapped.
+  /// Below the lowest threshold of ``MemoryBudget`` files that are opened from now on are not mapped.
   func setSavesMemory(_ isLow: Bool) { savesMemory.store(isLow, ordering: .relaxed) }
 
   /// What ``setSavesMemory(_:)`` said last.

@@ -4,7 +4,7 @@ import Glibc
 import OrderedCollections
 import Synchronization
 
-/// Acknowledged bytes of a capture, which need not stay in the page cache (spec C1).
+/// Acknowledged bytes of a capture, which need not stay in the page cache.
 struct CacheTrace: Hashable, Sendable {
   var file: FileID
   var range: Range<UInt64>
@@ -12,7 +12,7 @@ struct CacheTrace: Hashable, Sendable {
   var isOfLargeFile = true
 }
 
-/// Drops acknowledged bytes of large files from the page cache (spec C1), so that a long capture does not push out what
+/// Drops acknowledged bytes of large files from the page cache, so that a long capture does not push out what
 /// the machine works with.
 ///
 /// The kernel keeps dirty pages whatever it is advised. So writing back is begun at the acknowledgement, which does not

@@ -72,7 +72,7 @@ public enum ReadResult: Sendable {
   case failed(FileContentsError)
 }
 
-/// Threads that read chunks of captures and compute their digests in the same pass (spec C2, C4).
+/// Threads that read chunks of captures and compute their digests in the same pass (docs/design/reading.md#reading).
 ///
 /// There are two for each chunk in flight: one opens the file and asks the filesystem before and after, which takes locks that the
 /// threads answering the kernel take; a lowered one reads, hashes and compresses meanwhile, and takes none.

@@ -46,7 +46,7 @@ public struct ControlFile: Sendable {
   }
 }
 
-/// The virtual files of the mount (spec I1, I3): `status/<path>.json` for every file, the short form
+/// The virtual files of the mount (docs/semantics.md, S30): `status/<path>.json` for every file, the short form
 /// `status/<stem>.json` where it is unambiguous, and the files of `.uploadfs/`.
 ///
 /// Where documents stand is kept here; what is in them is asked of the ``StatusSource`` for each reader. The source

@@ -15,7 +15,7 @@ public struct SessionOwner: Sendable, Hashable {
   }
 }
 
-/// What is needed to resume an upload after a restart (spec D5).
+/// What is needed to resume an upload after a restart.
 public struct ResumeRecord: Sendable, Hashable {
   /// A chunk that the server has acknowledged.
   public struct AcknowledgedChunk: Sendable, Hashable {

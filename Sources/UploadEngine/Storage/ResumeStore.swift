@@ -26,7 +26,8 @@ public struct ResumeReading: Sendable {
   public var failure: StorageError?
 }
 
-/// One encrypted file for each upload that can be resumed (spec D5). Blocking; called from the storage thread.
+/// One encrypted file for each upload that can be resumed (docs/design/durability.md#resume-records). Blocking; called
+/// from the storage thread.
 ///
 /// A file is replaced atomically when a session begins, and then grows by a sealed segment for each save. A save costs
 /// one fsync and a few kilobytes, however many chunks the upload has. Once the segments take as much space as the state

@@ -1,9 +1,9 @@
 public import FileModel
 
 /// Where files go. Sans-I/O: it turns a step into a request value and a response value into an outcome. So every rule
-/// of a protocol is a plain unit test, and a simulation runs the real code (design: Destinations).
+/// of a protocol is a plain unit test, and a simulation runs the real code (docs/design/scheduling.md#destinations).
 public protocol Destination: Sendable {
-  /// What the destination can do. The engine decides from these, never from the destination's name (spec G5).
+  /// What the destination can do. The engine decides from these, never from the destination's name.
   var abilities: DestinationAbilities { get }
   /// The address for people and logs; holds no credentials.
   var displayURL: String { get }

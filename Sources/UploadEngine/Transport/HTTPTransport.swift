@@ -222,7 +222,7 @@ public struct HTTPRequest: Sendable {
   }
 }
 
-/// When a request is given up (spec B: connectionTimeout, chunk timeout, stallDetection).
+/// When a request is given up (docs/design/constants.md).
 public struct HTTPRequestLimits: Hashable, Sendable {
   /// From the start to an established TLS connection.
   public var connect: Duration

@@ -1,6 +1,6 @@
 public import FileModel
 
-/// Whose a published name may be for a publication to take it (spec G6).
+/// Whose a published name may be for a publication to take it (docs/destinations.md#whose-a-name-is).
 public struct NameRight: Hashable, Sendable {
   /// What becomes of the file where the name is another capture's.
   public var ifExists: FileSettings.IfExists

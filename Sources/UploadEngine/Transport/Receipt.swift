@@ -1,6 +1,6 @@
 public import FileModel
 
-/// Proof of delivery (spec D7).
+/// Proof of delivery (docs/protocol.md, P45).
 public struct Receipt: Hashable, Sendable {
   /// The server's id of this publication.
   public var id: String

@@ -8,9 +8,9 @@ public struct SessionCommit: Hashable, Sendable {
   public var sizeBytes: UInt64
   /// The number of chunks; 0 for an empty file.
   public var chunkCount: Int
-  /// Merkle root over the chunk digests (spec D3).
+  /// Merkle root over the chunk digests (docs/protocol.md, P90).
   public var merkleRoot: [UInt8]
-  /// Tip of the commitment chain (spec D4).
+  /// Tip of the commitment chain (docs/protocol.md, P91).
   public var chainTip: [UInt8]
   /// The final name, resolved now and never earlier.
   public var path: RelativePath

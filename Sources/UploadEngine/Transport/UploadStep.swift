@@ -1,10 +1,10 @@
 /// One thing to ask of a destination. What it carries of files is what its speaker knows of them: the schedule names chunks in buffers
 /// (``SendOrder``), and a destination is given their bytes (``DestinationStep``).
 public enum UploadStep<Chunk: Sendable, WholeFile: Sendable>: Sendable {
-  /// Open a connection, ask for nothing (spec F2, stages 1 and 3).
+  /// Open a connection, ask for nothing.
   case prewarm
   case openSession(SessionOpening)
-  /// Ask which chunks the server holds, with their digests (spec D6).
+  /// Ask which chunks the server holds, with their digests.
   case querySession(SessionIdentity)
   /// Ask which chunks the server holds on its disk, where they outlive a power cut; it may take a while.
   case secureSession(SessionIdentity)

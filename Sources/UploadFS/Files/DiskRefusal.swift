@@ -1,7 +1,7 @@
 import FileModel
 
-/// A disk has refused what was written to a file (spec D11). The kernel tells of it once, and keeps the pages for a while as if
-/// they had been written.
+/// A disk has refused what was written to a file (docs/semantics.md, S41d). The kernel tells of it once, and keeps the
+/// pages for a while as if they had been written.
 struct DiskRefusal: Sendable {
   /// What the disk said last.
   var error: SystemError

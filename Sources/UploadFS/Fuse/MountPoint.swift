@@ -17,7 +17,7 @@ struct MountPoint: Hashable, Sendable {
 
   // MARK: Checks
 
-  /// The place that a path leads to. As a text, one that is no UTF-8 would be another place, with U+FFFD in it (spec H13).
+  /// The place that a path leads to. As a text, one that is no UTF-8 would be another place, with U+FFFD in it.
   private static func text(ofPlace configured: String) throws(MountError) -> String {
     let bytes = SpoolFolder.resolvedBytes(configured)
     if let text = String(validating: bytes, as: UTF8.self) { return text }

@@ -3,9 +3,9 @@ public import FileModel
 import Glibc
 import Synchronization
 
-/// Files that are larger than the disk (spec H6): what a server holds of a file that is not delivered yet may be given back
-/// to the disk, by rule. The file keeps its size; reading what is gone fails with EIO, as does a change that would need it,
-/// and the uploader is told that it is gone instead of being given zeros.
+/// Files that are larger than the disk (docs/semantics.md, S70): what a server holds of a file that is not delivered yet
+/// may be given back to the disk, by rule. The file keeps its size; reading what is gone fails with EIO, as does a change
+/// that would need it, and the uploader is told that it is gone instead of being given zeros.
 extension Filesystem {
   /// So much is released at once where there is so much, because each check of the disk costs time.
   static let releaseBytesMin: UInt64 = 32 << 20

@@ -3,7 +3,7 @@ import FileModel
 import Glibc
 import Synchronization
 
-/// What becomes of a file that the spool's disk did not take (spec D11).
+/// What becomes of a file that the spool's disk did not take (docs/semantics.md, S41d).
 ///
 /// The kernel writes pages to the disk some time after write(2) has returned. When the disk refuses them, it keeps them for a while
 /// as if they had been written. Under memory pressure it drops them, and reads zeros in their place from then on. It tells of the

@@ -3,7 +3,7 @@ public import FileModel
 import Glibc
 import Synchronization
 
-/// What becomes of files whose writers do not finish them (spec H5).
+/// What becomes of files whose writers do not finish them (docs/semantics.md, S39, S40).
 ///
 /// Before the first change of a revision the spool file gets a mark, and loses it when its writers have closed it: a file
 /// that is found with one was being written when the mount ended. close(2) returns after FLUSH, and RELEASE comes later;

@@ -1,7 +1,7 @@
 import FileModel
 import UploadEngine
 
-/// Checks an upload over a line: its duration, what is sent twice, what a cut would lose, and what is shown of it (spec E9, I1).
+/// Checks an upload over a line: its duration, what is sent twice, what a cut would lose, and what is shown of it.
 struct LineChecks {
   /// The time of a server for the last answers, and of a disk for its queries.
   private static let slackSeconds = 0.2
