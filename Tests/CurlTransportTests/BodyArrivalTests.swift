@@ -56,8 +56,8 @@ import Testing
     close(receiver)
   }
 
-  /// Regression (NU1): it counted as sent once it had been handed to the socket. With a head before it, as long as it likes, as libcurl 8.7 and
-  /// later count bodies into it.
+  /// Regression: it counted as sent once it had been handed to the socket. With a head before it, as long as it likes,
+  /// as libcurl 8.7 and later count bodies into it.
   @Test(arguments: [0, 700], [false, true]) func whatWaitsInTheSocket_hasNotArrived(headBytes: Int, isShared: Bool) {
     defer { end() }
     var arrival = BodyArrival()

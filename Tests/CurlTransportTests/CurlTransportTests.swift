@@ -35,7 +35,7 @@ struct CurlTransportTests {
     try await body(server, transport)
   }
 
-  /// Regression (MC4): after the machine had slept requests went over connections that were dead.
+  /// Regression: after the machine had slept requests went over connections that were dead.
   @Test("What is sent after a renewal goes over a new connection")
   func renewsConnections() async throws {
     try await withServer { server, transport in
@@ -333,7 +333,7 @@ struct CurlTransportTests {
     }
   }
 
-  /// Regression (DS19): libcurl calls it an answer without a body, and its status counted with the fields that had come so far.
+  /// Regression: libcurl calls it an answer without a body, and its status counted with the fields that had come so far.
   @Test("An answer that ends in the middle of its head is none", arguments: [200, 201, 204, 404])
   func brokenHead(_ status: Int) async throws {
     try await withServer { server, transport in
@@ -368,7 +368,7 @@ struct CurlTransportTests {
     }
   }
 
-  /// Regression (DS14): the answer counted, and a capture of which the server had 1,000 bytes was called delivered.
+  /// Regression: the answer counted, and a capture of which the server had 1,000 bytes was called delivered.
   @Test("A success before the body was sent is none", arguments: [200, 201, 204])
   func earlySuccess(_ status: Int) async throws {
     try await withServer { server, transport in
@@ -442,7 +442,7 @@ struct CurlTransportTests {
     }
   }
 
-  @Test("Regression (DS28): a header field of a megabyte was a lack of memory")
+  @Test("Regression: a header field of a megabyte was a lack of memory")
   func headerTooLong() async throws {
     try await withServer { server, transport in
       let result = await transport.send(HTTPRequest(.get, try server.url("/long-header?1000000")))
@@ -450,7 +450,7 @@ struct CurlTransportTests {
     }
   }
 
-  @Test("Regression (DS28): a server that is silent after the whole body was called slow")
+  @Test("Regression: a server that is silent after the whole body was called slow")
   func silentAfterTheBody() async throws {
     try await withServer { server, transport in
       var limits = HTTPRequestLimits(total: .seconds(60), stall: .milliseconds(300))

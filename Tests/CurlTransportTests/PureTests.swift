@@ -139,8 +139,8 @@ struct CurlTransportConfigurationTests {
 
 @Suite("CurlFailure")
 struct CurlFailureTests {
-  /// Regression (MC9): of a receiver with few descriptors, which closes connections that are too many, the log said that the handshake of
-  /// TLS 1.3 had failed.
+  /// Regression: of a receiver with few descriptors, which closes connections that are too many, the log said that the
+  /// handshake of TLS 1.3 had failed.
   @Test(arguments: [
     ("Recv failure: Connection reset by peer", true),
     ("OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to 127.0.0.1:8443 ", true),
@@ -197,7 +197,7 @@ struct StallMeterTests {
     #expect(try stalled(body: 1 << 40, samples(0)) == 5)
   }
 
-  /// Regression (NU1): twelve transfers that shared 1 Mbit/s got less than their limit each, and were broken off again and again.
+  /// Regression: twelve transfers that shared 1 Mbit/s got less than their limit each, and were broken off again and again.
   @Test("A transfer that rests while others to its server move is not stalled, and is as soon as they stop")
   func shared() throws {
     let samples = stride(from: 0.0, to: 60, by: 0.25).map { (at: $0, uploaded: Int($0 * 100), downloaded: 0) }
@@ -216,7 +216,7 @@ struct StallMeterTests {
     #expect(try stalled(body: 1_000_000, samples) == 21)
   }
 
-  /// Regression (MC14): a program that had been stopped or frozen broke off all that it was sending when it went on.
+  /// Regression: a program that had been stopped or frozen broke off all that it was sending when it went on.
   @Test("Time in which nothing could move is no stall")
   func pause() throws {
     let before = stride(from: 0.0, through: 2, by: 0.25).map { (at: $0, uploaded: 1000, downloaded: 0) }

@@ -45,7 +45,7 @@ import UploadEngine
     #expect(CommonStatus.place(of: Fixture.answer(307, headers: [HTTPHeader("location", location)])) == said)
   }
 
-  /// Regression (DS22, E1): a firewall's 403 in JSON or plain text failed each file at once, as the receiver's or the server's word.
+  /// Regression: a firewall's 403 in JSON or plain text failed each file at once, as the receiver's or the server's word.
   @Test(.promises("DE145", "P95"), arguments: [400, 402, 403, 404, 405, 410, 411, 414, 415, 418, 422, 431, 451])
   func aRefusalWithoutTheProtocolsMark_endsNoFile(status: Int) throws {
     for text in ["", "blocked", #"{"message":"blocked"}"#, #"{"type":"about:blank","title":"blocked"}"#] {
@@ -80,7 +80,7 @@ import UploadEngine
     #expect(draft.kind == (status == 403 ? .forbidden : .badRequest))
   }
 
-  /// Regression (DS41): a proxy's 407 was a bad request of tus, the draft and S3.
+  /// Regression: a proxy's 407 was a bad request of tus, the draft and S3.
   @Test(
     .promises("DE103"),
     arguments: [
@@ -97,7 +97,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (E8): at S3 and forms 502 and 504 were said of the file, and ten of them ended it.
+  /// Regression: at S3 and forms 502 and 504 were said of the file, and ten of them ended it.
   @Test(.promises("DE144"), arguments: [502, 504, 520, 522, 524, 527, 530])
   func aGateway_saysNothingOfAFile(status: Int) throws {
     for (destination, failure) in try failures(status) {

@@ -6,7 +6,7 @@ import UploadEngine
 @testable import Destinations
 
 @Suite struct CredentialMaskTests {
-  /// Regression (DS27): a server that repeated what it was sent put the token into log, status and receipt.
+  /// Regression: a server that repeated what it was sent put the token into log, status and receipt.
   @Test(.promises("SE14")) func credential_isHiddenInEachFormInWhichItIsSent() {
     let mask = CredentialMask()
     mask.learn(.bearer("first-token-123"))

@@ -26,7 +26,7 @@ import Testing
   }
 
   @Test(
-    "Regression (NU10): of s3:// it was said that it should begin with https://",
+    "Regression: of s3:// it was said that it should begin with https://",
     arguments: [
       ("s3://bucket/x", "s3+https://ENDPOINT/BUCKET"), ("tus://h/files", "tus+https://"), ("form://h", "form+https://"),
       ("ftp://h", "begin with https://, not ftp://"), ("h/x", "begin with https://"),

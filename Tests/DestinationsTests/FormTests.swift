@@ -125,7 +125,7 @@ private final class TestStream: StreamedFile {
     #expect(text.utf8.contains(Array("filename=\"\u{301}a.mov\"".utf8)), "\(text)")
   }
 
-  /// Regression (NM4): to Swift an equals sign, a blank or a brace and a combining mark behind it are one character.
+  /// Regression: to Swift an equals sign, a blank or a brace and a combining mark behind it are one character.
   @Test func aField_isCutAtBytes() throws {
     let field = try FormField("*.mov \u{301}a=\u{301}b{name}\u{301}c{size}\u{301}=d")
     #expect(Array(field.name.utf8) == Array("\u{301}a".utf8))
@@ -153,7 +153,7 @@ private final class TestStream: StreamedFile {
     #expect(fieldAt < fileAt)
   }
 
-  /// Regression (DS28): bytes that are no UTF-8 became one and the same character, and two paths one.
+  /// Regression: bytes that are no UTF-8 became one and the same character, and two paths one.
   @Test func fields_tellPathsApartThatAreNoText() throws {
     let field = try FormField("a={folder}|{stem}.{ext}|{path}|{name}")
     func text(_ byte: UInt8) -> String? {
@@ -211,7 +211,7 @@ private final class TestStream: StreamedFile {
     #expect(try outcome(200, text).failure?.kind == .badRequest)
   }
 
-  /// Regression (DS3): the retry after a lost answer sent everything again, and ended as a failure.
+  /// Regression: the retry after a lost answer sent everything again, and ended as a failure.
   @Test(.promises("DE112")) func aConflictWithTheSameContent_isTheDelivery() throws {
     let own = Hex.encode(sha256(Array("hello".utf8)))
     let streamed = Hex.encode(sha256([3]))
@@ -238,7 +238,7 @@ private final class TestStream: StreamedFile {
     #expect(unnamed.message.contains("this content, already") && unnamed.message.contains("--form-digest-field"))
   }
 
-  /// Regression (DS13): a user who could read a status could delete what was delivered.
+  /// Regression: a user who could read a status could delete what was delivered.
   @Test(.promises("DE113")) func whatGivesRights_isNotKept() throws {
     let json = "{\"id\":1,\"delete_token\":\"x\",\"links\":[{\"Delete_URL\":\"y\",\"view\":\"z\"}],\"mine\":2}"
     let destination = try form { $0.omittedMembers.insert(["mine"]) }
@@ -272,7 +272,7 @@ private final class TestStream: StreamedFile {
     #expect(receipt.answer == "{\"id\":1,\"url\":\"y\"}")
   }
 
-  /// Regression (DS2): a limit of PHP was shown as “Server Error”.
+  /// Regression: a limit of PHP was shown as “Server Error”.
   @Test(.promises("DE114")) func aLimitOfPHP_isTooLarge() throws {
     let page =
       "<b>Warning</b>:  POST Content-Length of 9 bytes exceeds the limit of 8 bytes in <b>Unknown</b> on line 0"
@@ -293,7 +293,7 @@ private final class TestStream: StreamedFile {
     #expect(try outcome(200, text).failure == nil)
   }
 
-  /// Regression (DS19): login pages, and scripts that failed, counted as deliveries. (E8): a captive portal's page ended files.
+  /// Regression: login pages, and scripts that failed, counted as deliveries; a captive portal's page ended files.
   @Test(
     .promises("DE78", "DE103"),
     arguments: [

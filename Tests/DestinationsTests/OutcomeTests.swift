@@ -326,7 +326,7 @@ import UploadEngine
       let failure = destination.outcome(of: step, response: answer).failure
       #expect(failure?.kind == .unexpectedAnswer)
       #expect(failure?.message.contains("Check the address") == true)
-      // Regression (G5): a proxy whose receiver is away for some minutes says so, and ten of these ended a file.
+      // Regression: a proxy whose receiver is away for some minutes says so, and ten of these ended a file.
       #expect(destination.outcome(of: step, response: Fixture.answer(404)).failure?.kind == .serverError)
     }
     // What only opens a connection has no body to name a problem in.
@@ -341,7 +341,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (PR2): a reverse proxy whose receiver is away answers so, and the session was given up.
+  /// Regression: a reverse proxy whose receiver is away answers so, and the session was given up.
   @Test(.promises("P95")) func aBare404_endsNoSession_andSaysWhoAnswered() {
     for step in [DestinationStep.querySession(Fixture.session), .chunk(Fixture.chunk()), .commit(Fixture.commit())] {
       for status in [404, 410] {
@@ -355,7 +355,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (DS19, DS22): a page with 200 was the word of the receiver that it holds a chunk, and one of 8 s with another status
+  /// Regression: a page with 200 was the word of the receiver that it holds a chunk, and one of 8 s with another status
   /// failed everything that was pending.
   @Test(.promises("DE103", "P96"), arguments: [200, 201, 204, 400, 403, 404, 405, 410, 451, 500, 511])
   func aPageInTheReceiversPlace_saysNothingOfAFile(status: Int) {
@@ -373,7 +373,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (DS20): a server had 40 MB sent in chunks of one byte.
+  /// Regression: a server had 40 MB sent in chunks of one byte.
   @Test(.promises("P96"), arguments: [(1, UInt64?.none), (4096, 40 << 20), (256 << 10, 1 << 40), (1 << 20, 1 << 40)])
   func chunksThatTheProtocolDoesNotHave_areNotTaken(chunkBytes: Int, sizeBytes: UInt64?) {
     let answer = Fixture.answer(201, SessionResponse(id: "abc", chunkBytes: chunkBytes, expiresAtSeconds: 77))
@@ -429,7 +429,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (DS16): a date counted for nothing where the answer had none of its own.
+  /// Regression: a date counted for nothing where the answer had none of its own.
   @Test(
     .promises("P94"),
     arguments: [

@@ -7,7 +7,7 @@ import UploadEngine
 
 /// Which receivers answer at one address.
 @Suite struct ReceiverInstancesTests {
-  @Test("Regression (SV3): two receivers behind one address were not told from one", .promises("P120"))
+  @Test("Regression: two receivers behind one address were not told from one", .promises("P120"))
   func nameThatComesAgain_isASecondReceiver() {
     var instances = ReceiverInstances()
     let said = ["a", "a", "b", "a", "b", "a"].map { instances.hear($0) }

@@ -171,7 +171,7 @@ private final class ForbiddingServer: HTTPTransport {
     #expect(answer(2) == "200" && signer.present.authorization == "Bearer former")
   }
 
-  /// Regression (DS10): a wrong password cost the whole file twice.
+  /// Regression: a wrong password cost the whole file twice.
   @Test func theSameCredentialAgain_isNotTriedASecondTime() {
     let transport = transport()
     server.accept("one")

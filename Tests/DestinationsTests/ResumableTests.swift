@@ -341,7 +341,7 @@ private typealias Draft = ResumableFixture
     #expect(requests.map(\.method) == [.head] && outcome == .chunkStoredAs(token: "9"))
   }
 
-  /// Regression (issue 14, G6): the draft's server was believed as the tus server was.
+  /// Regression: the draft's server was believed as the tus server was.
   @Test(.promises("DE60b")) func whatWasNotSent_isNotThereWhateverTheServerSays() throws {
     for (said, methods) in [(2, [.head, .patch]), (3, [.head, .delete]), (9, [.head, .delete])]
       as [(Int, [HTTPRequest.Method])]
@@ -439,7 +439,7 @@ private typealias Draft = ResumableFixture
     guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
   }
 
-  /// Regression (DS19): `Upload-Complete: ?1` alone was the delivery, whatever the same answer said of the length.
+  /// Regression: `Upload-Complete: ?1` alone was the delivery, whatever the same answer said of the length.
   @Test(
     .promises("DE134"),
     arguments: [
@@ -529,7 +529,7 @@ private typealias Draft = ResumableFixture
     #expect(next.failure?.kind == .sessionGone && next.failure?.message.contains("--tus-unclear hold") == false)
   }
 
-  /// Regression (PR2): one 404 of a proxy gave the upload up with all of its bytes, also where it was a page (DE103).
+  /// Regression: one 404 of a proxy gave the upload up with all of its bytes, also where it was a page (DE103).
   @Test(.promises("DE69", "DE103"), arguments: [404, 410]) func whatIsNotTheServersOwnWord_endsNoUpload(status: Int)
     throws
   {
@@ -573,7 +573,7 @@ private typealias Draft = ResumableFixture
     #expect(gone.failure?.kind == .unexpectedAnswer, "a new upload is begun")
   }
 
-  /// Regression (issue 14, G6): where a small file was gone on with by another attempt, any offset was believed.
+  /// Regression: where a small file was gone on with by another attempt, any offset was believed.
   @Test(.promises("DE60b"), arguments: [2, 3, 9]) func whatWasNotSentOfASmallFile_isNotThere(said: Int) throws {
     let destination = try Draft.destination { $0.unclear = .hold }
     let (begun, _) = Draft.run(
@@ -657,7 +657,7 @@ private typealias Draft = ResumableFixture
     guard case .published = again else { return #expect(Bool(false), "\(again)") }
   }
 
-  /// Regression (DS19): a success without a word of the draft, as a proxy or a portal gives it, was a delivery.
+  /// Regression: a success without a word of the draft, as a proxy or a portal gives it, was a delivery.
   @Test(.promises("DE71")) func aSuccessWithoutAWordOfTheDraft_isNoDelivery() throws {
     for status in [200, 202] {
       let (_, outcome) = Draft.run(
@@ -666,7 +666,7 @@ private typealias Draft = ResumableFixture
     }
   }
 
-  /// Regression (DS22): one 404 of something in between failed a file for good, although uploads were taken there before.
+  /// Regression: one 404 of something in between failed a file for good, although uploads were taken there before.
   @Test(arguments: [404, 405, 410]) func whatIsNotThereForAMoment_failsNoFile(status: Int) throws {
     let destination = try Draft.destination()
     let whole = DestinationStep.wholeFile(Fixture.wholeFile())
@@ -696,7 +696,7 @@ private typealias Draft = ResumableFixture
         == "The upload server at tus+https://up.example.org:8443/files/ answered 500 (“Cannot PATCH [upload]”).")
   }
 
-  /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
+  /// Regression: the server may have the file that it was sent in one request, and got it again every few seconds.
   @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeASmallFile_mayLeaveCopies(status: Int) throws {
     let destination = try Draft.destination()
     let step = DestinationStep.wholeFile(Fixture.wholeFile())
@@ -706,7 +706,7 @@ private typealias Draft = ResumableFixture
     #expect(sent.failure?.kind == .misdirected)
   }
 
-  /// Regression (E8): the answer to HEAD has no page in it, and a captive portal's ended the file as the server's.
+  /// Regression: the answer to HEAD has no page in it, and a captive portal's ended the file as the server's.
   @Test(.promises("DE103")) func aPortalThatAnswersAQuestion_endsNoFile() throws {
     let portal = Fixture.answer(200, headers: [HTTPHeader("content-type", "text/html")])
     for (answer, kind) in [(portal, StepFailure.Kind.serverError), (Draft.refusal(204), .unexpectedAnswer)] {
@@ -856,7 +856,7 @@ private typealias Draft = ResumableFixture
     #expect(destination.request(for: TusFixture.query("one 9 /files/u1")).header("upload-draft-interop-version") == nil)
   }
 
-  /// Regression (NU9): the first question about the credentials was tus's, and that one's refusal was not seen in the draft.
+  /// Regression: the first question about the credentials was tus's, and that one's refusal was not seen in the draft.
   @Test(.promises("DE109")) func theCredentialTrial_isOfTheProtocolThatIsSpoken() throws {
     let fresh = try destination()
     let trial = DestinationStep.querySession(.credentialTrial)

@@ -61,7 +61,7 @@ import UploadEngine
     #expect(bucket.requests == ["if-none-match PUT a"])
   }
 
-  /// Regression (DS5): the object of another machine was replaced where the server ignores conditions.
+  /// Regression: the object of another machine was replaced where the server ignores conditions.
   @Test(.promises("DE26d"), arguments: [FakeBucket.Conditions.ignored, .refused])
   func aServerThatKeepsNoConditions_isAskedBeforeEachFile(conditions: FakeBucket.Conditions) throws {
     let destination = try Self.destination()
@@ -202,7 +202,7 @@ import UploadEngine
     #expect(bucket.requests == ["PUT a.mov"] && bucket.objects["a.mov"]?.bytes == 1)
   }
 
-  /// Regression (NM8): each capture of a name asked for all numbers before it.
+  /// Regression: each capture of a name asked for all numbers before it.
   @Test(.promises("DE26f")) func manyCapturesOfOneName_costFewQuestions() throws {
     let destination = try Self.destination()
     for number in 1...5000 { bucket.put(number == 1 ? "a.mov" : "a-\(number).mov") }
@@ -212,7 +212,7 @@ import UploadEngine
     #expect(bucket.requests.count == 4)
   }
 
-  /// NM7 does not arise here.
+  /// A key and the keys below it stand in nobody's way.
   @Test(.promises("DE26g")) func aNameAndWhatSeemsToLieInIt_areTwoKeys() throws {
     let destination = try Self.destination()
     for (index, path) in ["a", "a/b", "a/b/c"].enumerated() {

@@ -84,8 +84,8 @@ import UploadEngine
         == .held(digests: [:], tokens: [0: "\"e1\"", 1: "\"e2\"", 2: "\"e3\"", 4: "\"e5\"", 5: "\"e6\""]))
   }
 
-  /// Regression (HU1): to gofakes3, as in `rclone serve s3`, the marker is the first part of the next page. An upload of more than 1,000 parts
-  /// could not be gone on with there, and its file waited for ever.
+  /// Regression: to gofakes3, as in `rclone serve s3`, the marker is the first part of the next page. An upload of more
+  /// than 1,000 parts could not be gone on with there, and its file waited for ever.
   @Test func list_isAskedForFromWhereTheServerSaysThatItGoesOn() throws {
     let first = S3Fixture.page(1...3, isTruncated: true, next: 4)
     let next = try #require(afterwards(query, first))
@@ -133,7 +133,7 @@ import UploadEngine
     #expect(destination.outcome(of: step, response: S3Fixture.published()) == .published(receipt(id: "e-2")))
     let versioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "v7")])
     #expect(destination.outcome(of: step, response: versioned) == .published(receipt(id: "v7")))
-    // Nor is a version what fills a log, or moves a cursor (DS21).
+    // Nor is a version what fills a log, or moves a cursor.
     for nonsense in ["null", "", String(repeating: "v", count: 1025), "a\u{202e}b", "a b"] {
       let unversioned = S3Fixture.published([HTTPHeader("x-amz-version-id", nonsense)])
       #expect(destination.outcome(of: step, response: unversioned) == .published(receipt(id: "e-2")), "\(nonsense)")
@@ -242,7 +242,7 @@ import UploadEngine
   @Test(.promises("DE131")) func refusalsWithoutABody_goByTheirStatus() {
     for (status, kind) in [
       (503, StepFailure.Kind.busy), (401, .unauthorized), (507, .insufficientStorage), (408, .transport(.timedOut)),
-      // Regression (DS22): S3 names what is wrong. Without that it is said by something in between, and ended a file.
+      // Regression: S3 names what is wrong. Without that it is said by something in between, and ended a file.
       (400, .misdirected), (403, .misdirected), (404, .misdirected), (405, .misdirected), (410, .misdirected),
       (301, .misdirected), (302, .misdirected), (307, .misdirected), (308, .misdirected),
     ] {
@@ -264,7 +264,7 @@ import UploadEngine
     #expect(destination.outcome(of: .abort(S3Fixture.session), response: Fixture.answer(404)) != .ended)
   }
 
-  /// Regression (DS19, DS22): the login page of a network was a delivery, and one foreign error page ended a file.
+  /// Regression: the login page of a network was a delivery, and one foreign error page ended a file.
   @Test(.promises("DE103"), arguments: [200, 201, 400, 403, 404, 405, 410, 451, 500, 501, 511])
   func aPageInTheServersPlace_saysNothingOfAFile(status: Int) {
     let page = Fixture.answer(
@@ -282,7 +282,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (E8): the answer to HEAD has no page in it, and a captive portal's was said to be the server's.
+  /// Regression: the answer to HEAD has no page in it, and a captive portal's was said to be the server's.
   @Test(.promises("DE103")) func aPortalThatAnswersALook_endsNoFile() throws {
     let portal = Fixture.answer(200, headers: [HTTPHeader("content-type", "text/html")])
     var numbered = Fixture.opening()
@@ -295,7 +295,7 @@ import UploadEngine
     #expect(destination.outcome(of: .commit(S3Fixture.commit()), responses: answers).failure?.kind == .misdirected)
   }
 
-  /// Regression (E8): a gateway whose server was away for some minutes ended every file, whole ones and such in parts.
+  /// Regression: a gateway whose server was away for some minutes ended every file, whole ones and such in parts.
   @Test(.promises("DE144"), arguments: [502, 504, 522]) func aGateway_saysNothingOfAFile(status: Int) {
     let answers = [
       Fixture.answer(status), S3Fixture.error(status, "InternalError"),

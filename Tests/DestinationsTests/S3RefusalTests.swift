@@ -9,7 +9,7 @@ import UploadEngine
 @Suite struct S3RefusalTests {
   private static let steps: [DestinationStep] = [.commit(S3Fixture.commit()), .wholeFile(Fixture.wholeFile())]
 
-  /// Regression (DS5): Ceph 16 ignores the condition of a completion, and an object was replaced that was to be kept.
+  /// Regression: Ceph 16 ignores the condition of a completion, and an object was replaced that was to be kept.
   @Test(.promises("DE26a"), arguments: 0..<2) func aKeyThatIsTaken_isFoundBeforeAnythingIsSent(index: Int) throws {
     let step = Self.steps[index]
     let destination = try S3Fixture.destination { $0.ifExists = .refuse }
@@ -43,7 +43,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (DS7): 501 was tried again without end, and MalformedXML said nothing.
+  /// Regression: 501 was tried again without end, and MalformedXML said nothing.
   @Test(arguments: ["NotImplemented", "MalformedXML", "InvalidRequest", "InvalidArgument"])
   func whatTheServerDoesNotKnow_isOneFailure(code: String) throws {
     let destination = try S3Fixture.destination {
@@ -60,7 +60,7 @@ import UploadEngine
     }
   }
 
-  /// Regression (DS8): Ceph 16 answers the first completion so, and it was repeated.
+  /// Regression: Ceph 16 answers the first completion so, and it was repeated.
   @Test func aCompletionThatDoesNotNameTheObject_isLookedAt() throws {
     let destination = try S3Fixture.destination()
     let nameless = Fixture.answer(

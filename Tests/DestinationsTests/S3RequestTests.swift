@@ -21,7 +21,7 @@ import UploadEngine
     #expect(request.header("x-amz-date") == "20231114T221320Z")
   }
 
-  /// Regression (NM6): S3 refuses a key of more than 1,024 bytes, and such a file failed for good.
+  /// Regression: S3 refuses a key of more than 1,024 bytes, and such a file failed for good.
   @Test(.promises("DE147")) func aPathThatIsTooLongForAKey_isShortened_distinctly() throws {
     let destination = try S3Fixture.destination()
     let folders = (0..<8).map { "folder-\($0)-" + String(repeating: "x", count: 140) }.joined(separator: "/")
@@ -174,7 +174,7 @@ import UploadEngine
       "s3+https://s3.example.org/captures?x=y", "s3+https://s3.example.org/captures/%ff",
       "https://s3.example.org/captures",
       "s3+ftp://s3.example.org/captures", "s3+https://", "s3+", "+", "s3+https://s3.example.org/captures/../x",
-      // Regression (DS28): these became other keys, silently.
+      // Regression: these became other keys, silently.
       "s3+https://s3.example.org/captures/a//b", "s3+https://s3.example.org/captures//a",
       "s3+https://s3.example.org/captures/a%2Fb",
       "s3+https://s3.example.org/captures/a%2fb",

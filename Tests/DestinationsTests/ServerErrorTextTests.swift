@@ -14,7 +14,7 @@ import UploadEngine
     return ServerErrorText(response).quoted
   }
 
-  /// Regression (DS2): “Bad Request” was shown, and not what was wrong.
+  /// Regression: “Bad Request” was shown, and not what was wrong.
   @Test(
     .promises("DE114"),
     arguments: [

@@ -41,7 +41,7 @@ import Testing
     return bytes
   }
 
-  /// Regression (NM5, NM10): names that are no UTF-8 failed at tus for good, and two names arrived as one at a form: `\xe9` and `%E9`, a
+  /// Regression: names that are no UTF-8 failed at tus for good, and two names arrived as one at a form: `\xe9` and `%E9`, a
   /// line break and `%0A`, a quote and `%22`.
   @Test(.promises("DE146"), arguments: [0, 1, 2, 3] as [UInt64]) func noTwoPathsHaveOneName(seed: UInt64) {
     var random = SplitMix(seed: seed)
@@ -78,14 +78,14 @@ import Testing
     #expect(TextName.usual.ofLastComponent(path) == "100%.mov")
   }
 
-  /// Regression (NM4): to Swift a dot and a combining mark behind it are one character, and the name had no extension.
+  /// Regression: to Swift a dot and a combining mark behind it are one character, and the name had no extension.
   @Test func anExtensionBeginsWithItsDot_whateverFollows() {
     let (stem, ext) = "a.\u{301}mov".splitAtExtension
     #expect(stem == "a" && ext.unicodeScalars.first == "\u{301}")
     #expect(".hidden".splitAtExtension.stem == ".hidden" && "a.b.mov".splitAtExtension.ext == "mov")
   }
 
-  /// Regression (H13): with `{time}-{stem}.{ext}` a name of 255 bytes became one of 262, which no filesystem of a server takes.
+  /// Regression: with `{time}-{stem}.{ext}` a name of 255 bytes became one of 262, which no filesystem of a server takes.
   @Test func nameThatATemplateMadeTooLong_isShortened() {
     let stems = [
       String(repeating: "x", count: 260), String(repeating: "x", count: 261), String(repeating: "\u{e9}", count: 140),

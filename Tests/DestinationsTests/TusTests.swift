@@ -134,7 +134,7 @@ enum TusFixture {
 
   // MARK: - Sessions
 
-  /// Regression (DS22): what a captive portal says ended a file.
+  /// Regression: what a captive portal says ended a file.
   private static func page(_ status: Int) -> HTTPResponse {
     Fixture.answer(status, text: "<p>Sign in", headers: [HTTPHeader("content-type", "text/html")])
   }
@@ -149,7 +149,7 @@ enum TusFixture {
     #expect(TusSession(id) == .sequences)
   }
 
-  /// Regression (NM4): to Swift an equals sign and a combining mark behind it are one character.
+  /// Regression: to Swift an equals sign and a combining mark behind it are one character.
   @Test func anEntryOfMetadata_isCutAtBytes() throws {
     let entry = try TusMetadataEntry("folder=\u{301}x=\u{301}y")
     #expect(entry.key == "folder" && Array(entry.value.utf8) == Array("\u{301}x=\u{301}y".utf8))
@@ -207,7 +207,7 @@ enum TusFixture {
     #expect(address.url(of: "/files/a").url == "https://up.example.org:8443/files/a")
   }
 
-  /// Regression (DS28): a Location that is no address was called one of another host, with a token that there was not.
+  /// Regression: a Location that is no address was called one of another host, with a token that there was not.
   @Test func aLocationThatIsNoAddress_isCalledSo() throws {
     for location in ["/a b", "", "http://other.example.org/a"] {
       let (_, outcome) = TusFixture.run(
@@ -334,7 +334,7 @@ enum TusFixture {
     #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
-  /// Regression (E8): a server that answered with 202 and nothing else was sent the same bytes 128 times within a second.
+  /// Regression: a server that answered with 202 and nothing else was sent the same bytes 128 times within a second.
   @Test func aServerThatTakesNothing_isNotSentTheBytesAgainInOneStep() throws {
     let step = DestinationStep.wholeFile(Fixture.wholeFile())
     let (requests, outcome) = TusFixture.run(
@@ -365,7 +365,7 @@ enum TusFixture {
     #expect(failure.kind == .unexpectedAnswer && failure.message.contains("little"), "\(failure)")
   }
 
-  /// Regression (DS24): the whole piece went out again at the old offset, and only its refusal made it ask.
+  /// Regression: the whole piece went out again at the old offset, and only its refusal made it ask.
   @Test func aChunkThatBrokeOff_goesOnWhereTheServerIs() throws {
     let destination = try opened()
     _ = destination.request(for: TusFixture.chunk(0, of: one))
@@ -376,7 +376,7 @@ enum TusFixture {
     #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
-  /// Regression (issue 14, G6): after a chunk that had broken off at its beginning the server said that all of it was there, and it was called
+  /// Regression: after a chunk that had broken off at its beginning the server said that all of it was there, and it was called
   /// delivered although it had never been sent.
   @Test(.promises("DE60b")) func whatWasNotSent_isNotThereWhateverTheServerSays() throws {
     for (said, isBelieved) in [(2, true), (3, false), (9, false)] {
@@ -441,7 +441,7 @@ enum TusFixture {
     #expect(outcome.failure?.kind == kind)
   }
 
-  /// Regression (PR2): a proxy whose server is away answered 404, and the upload was begun anew with all of its bytes.
+  /// Regression: a proxy whose server is away answered 404, and the upload was begun anew with all of its bytes.
   @Test(arguments: [404, 410]) func whatIsNotTheServersOwnWord_endsNoUpload(status: Int) throws {
     let steps: [(DestinationStep, [HTTPResponse])] = [
       (TusFixture.chunk(0, of: declared, inDeclared), []), (TusFixture.query(one), [plain]),
@@ -488,7 +488,7 @@ enum TusFixture {
     #expect(other.failure?.kind == .sessionGone)
   }
 
-  /// DS15: offsets that are no number, or none that a file has. (2^64 - 1: ``nonsense_neverTraps(session:)``.)
+  /// Offsets that are no number, or none that a file has. (2^64 - 1: ``nonsense_neverTraps(session:)``.)
   @Test(arguments: ["", "-1", "1.5", "abc", "0x10", "５", "99999999999999999999", "9223372036854775807"])
   func anOffsetThatIsNone_isNotBelieved(value: String) throws {
     let answer = Fixture.answer(200, headers: [HTTPHeader("upload-offset", value), HTTPHeader("upload-length", "20")])
@@ -509,7 +509,7 @@ enum TusFixture {
     #expect(short.failure?.kind == .sessionGone)
   }
 
-  /// Regression (DS40): the file was sent again and again, and failed (tussi-server 3.1).
+  /// Regression: the file was sent again and again, and failed (tussi-server 3.1).
   @Test(.promises("DE137"), arguments: [403, 404, 410]) func anUploadThatIsTakenAwayOnceItIsComplete_isDelivered(
     status: Int
   ) throws {
@@ -674,7 +674,7 @@ enum TusFixture {
     #expect(gone == .incomplete(missing: [1, 2]))
   }
 
-  /// Regression (DS26): a server that lost the parts of each file was given parts for ever.
+  /// Regression: a server that lost the parts of each file was given parts for ever.
   @Test(.promises("DE133")) func partsThatAreGoneTwice_areFollowedBySingleUploads() throws {
     let destination = try joining()
     let answers = [Fixture.answer(400), TusFixture.refusal(404), TusFixture.refusal(410)]
@@ -700,7 +700,7 @@ enum TusFixture {
     #expect(requests.last?.header("upload-concat") == nil && requests.last?.header("upload-length") != nil)
   }
 
-  /// Regression (DS26): such a server published one part, repeated.
+  /// Regression: such a server published one part, repeated.
   @Test(.promises("DE133")) func partsOfOneAddress_areNeverJoined() throws {
     for other in ["/files/a#9", "https://up.example.org:8443/files/a#9"] {
       let destination = try joining()
@@ -803,7 +803,7 @@ enum TusFixture {
     #expect(incomplete.failure?.kind == .tooEarly)
   }
 
-  /// Regression (DS19): a success without a word of tus, as a proxy or a portal gives it, was a delivery.
+  /// Regression: a success without a word of tus, as a proxy or a portal gives it, was a delivery.
   @Test(.promises("DE55")) func aSuccessWithoutAWordOfTus_isLookedInto() throws {
     let step = TusFixture.commit(three, size: 20)
     let begun = [TusFixture.created("/files/l"), TusFixture.created("/files/f"), Fixture.answer(202)]
@@ -811,7 +811,7 @@ enum TusFixture {
     #expect(requests[3].method == .head && outcome.failure?.kind == .tooEarly)
   }
 
-  /// Regression (DS22): one 404 of something in between failed a file for good, although uploads were taken there before.
+  /// Regression: one 404 of something in between failed a file for good, although uploads were taken there before.
   @Test(arguments: [404, 405, 410]) func whatIsNotThereForAMoment_failsNoFile(status: Int) throws {
     let destination = try latching()
     // What a server may have lost it is asked for once more.
@@ -935,7 +935,7 @@ enum TusFixture {
     ("/files/\(id)", pad + "/files/ and some more of it", pad + "/files/ and some mor…"),
   ]
 
-  /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
+  /// Regression: the server may have the file that it was sent in one request, and got it again every few seconds.
   @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeAWholeFile_mayLeaveCopies(status: Int) throws {
     let destination = try TusFixture.destination()
     let whole = DestinationStep.wholeFile(Fixture.wholeFile())
@@ -945,7 +945,7 @@ enum TusFixture {
     #expect(sent.failure?.kind == .misdirected)
   }
 
-  /// Regression (E8): the answer to HEAD has no page in it, and a captive portal's ended the file as the server's.
+  /// Regression: the answer to HEAD has no page in it, and a captive portal's ended the file as the server's.
   @Test(.promises("DE103")) func aPortalThatAnswersAQuestion_endsNoFile() throws {
     let portal = Fixture.answer(200, headers: [HTTPHeader("content-type", "text/html")])
     let own = Fixture.answer(200, headers: [HTTPHeader("tus-resumable", "1.0.0")])

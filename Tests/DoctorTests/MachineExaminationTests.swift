@@ -104,7 +104,7 @@ import UploadFS
     #expect(try finding(.spool) { $0.spool = nil }.level == .skipped)
   }
 
-  /// Regression (PR3, NU6).
+  /// Regression.
   @Test func aSpoolThatAMountRefusesOrClosesIsNamed() throws {
     let open = try finding(.spool) { $0.spool?.privacy = .canBeTightened }
     #expect(open.level == .warning && open.advice?.contains("chmod 700 /spool") == true)

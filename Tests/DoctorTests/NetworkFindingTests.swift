@@ -26,7 +26,7 @@ import UploadEngine
     #expect(finding.level == .problem && finding.advice?.contains("/etc/resolv.conf") == true)
   }
 
-  /// Regression (DS12): the resolver knows no name below localhost, which is how a bucket is named with virtual-host.
+  /// Regression: the resolver knows no name below localhost, which is how a bucket is named with virtual-host.
   @Test func namesBelowLocalhostAreThisMachine() throws {
     let probe = NetworkProbe.at(try #require(ServerAddress(url: "http://captures.localhost:1/")))
     #expect(Finding.names(of: try #require(server), probe).level == .ok)

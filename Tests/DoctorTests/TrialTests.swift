@@ -103,7 +103,7 @@ final class TrialServer: Destination, HTTPTransport {
     #expect(findings.last?.message.contains("It stays there") == true && findings.last?.level == .ok)
   }
 
-  /// Regression (DS9): a form that takes media only refused the text.
+  /// Regression: a form that takes media only refused the text.
   @Test func aSampleOfTheUsers_takesThePlaceOfTheText() throws {
     let sample = TrialSample(named: "/home/u/a.b.MP4", content: [1, 2, 3])
     let file = try TrialFile.note(host: "cam", sample: sample, nowNanoseconds: 0)
@@ -169,7 +169,7 @@ final class TrialServer: Destination, HTTPTransport {
     #expect(TrialPlan(abilities(), limits: narrow, streams: 1, measuring: true).chunkBytes == 512 << 10)
   }
 
-  /// Regression (DS6, DS12): chunks of 1 MiB passed where those of the mount did not, and the other way round.
+  /// Regression: chunks of 1 MiB passed where those of the mount did not, and the other way round.
   @Test func chunksAreThoseOfTheMount_orShorterOnes() throws {
     for isMeasuring in [true, false] {
       let plan = TrialPlan(abilities(), limits: nil, streams: 4, chunkBytes: 640 << 10, measuring: isMeasuring)

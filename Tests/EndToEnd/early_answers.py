@@ -1,4 +1,4 @@
-"""Servers that answer before they have read a body (DS14): what they then make of it."""
+"""Servers that answer before they have read a body: what they then make of it."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""Servers over HTTP/2 that answer before they have read a body, and end their side of the stream with that (DS14)."""
+"""Servers over HTTP/2 that answer before they have read a body, and end their side of the stream with that."""
 
 import email.message
 import socket

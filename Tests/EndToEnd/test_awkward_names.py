@@ -1,4 +1,4 @@
-"""Names are bytes (spec H13): 192 awkward ones at every destination, read back. With --fresh under each of 15 templates."""
+"""Names are bytes: 192 awkward ones at every destination, read back. With --fresh under each of 15 templates."""
 
 import hashlib
 import os

@@ -40,7 +40,7 @@ def held(mount, name):
 
 @pytest.mark.promises("S78a", "S78b", "S78c", "S78d")
 def test_what_is_changed_in_the_spool_before_it_is_sent_is_held(new_mount, receiver):
-    """Regression (ST12): a part, or another content under the first one's name, was published with a receipt, and nothing said."""
+    """Regression: a part, or another content under the first one's name, was published with a receipt, and nothing said."""
     mount = new_mount(receiver)
     receiver.kill()
     captures = mount.spool / "captures"
@@ -80,7 +80,7 @@ def test_what_is_changed_in_the_spool_before_it_is_sent_is_held(new_mount, recei
 
 @pytest.mark.promises("S78e")
 def test_what_is_taken_out_of_the_spool_is_gone_and_said(new_mount, receiver):
-    """Regression (ST12): “it is gone” for ever, and neither `wait` nor SIGTERM came to an end."""
+    """Regression: “it is gone” for ever, and neither `wait` nor SIGTERM came to an end."""
     mount = new_mount(receiver)
     receiver.kill()
     (mount.root / "day").mkdir()
@@ -167,7 +167,7 @@ def test_what_is_no_file_in_a_captures_place_holds_up_nothing(new_mount, receive
 
 @pytest.mark.promises("S78a", "S78b")
 def test_what_is_changed_is_held_at_several_destinations_as_well(new_mount, receiver, archive):  # noqa: F811
-    """Regression (R8): where there is more than one destination the spool was not asked before what was read was published."""
+    """Regression: where there is more than one destination the spool was not asked before what was read was published."""
     mount = new_mount(receiver, *further("archive", archive), "--rule", "** to=main,archive")
     for place in (receiver, archive):
         place.kill()
@@ -196,7 +196,7 @@ def test_what_is_changed_is_held_at_several_destinations_as_well(new_mount, rece
 @pytest.mark.promises("S78a")
 @pytest.mark.parametrize("change", [flip, cut, replace])
 def test_what_is_changed_in_the_spool_while_it_is_sent_is_held(new_mount, receiver, change):
-    """Regression (ST12): a mixture of two contents was published with a receipt."""
+    """Regression: a mixture of two contents was published with a receipt."""
     with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
         mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
         write_random(mount.root / "take.mov", 40 * MIB)
@@ -261,7 +261,7 @@ def test_what_the_mount_does_itself_is_no_change_by_hand(new_mount, receiver):
 
 @pytest.mark.promises("S35e")
 def test_files_of_other_filesystems_in_the_spool_have_numbers_of_their_own(new_mount, receiver, tmpfs):
-    """Regression (NM11): they were “the same file” to cp and tar, which left one of them out."""
+    """Regression: they were “the same file” to cp and tar, which left one of them out."""
     mount = new_mount(receiver, start=False)
     captures = mount.spool / "captures"
     captures.mkdir(mode=0o700, parents=True)
@@ -283,7 +283,7 @@ def test_files_of_other_filesystems_in_the_spool_have_numbers_of_their_own(new_m
 
 @pytest.mark.promises("S30b")
 def test_what_lies_in_the_spool_behind_the_mounts_own_folders_is_said(new_mount, receiver):
-    """Regression (NM11): neither the log nor the mount showed it, and nothing delivered it."""
+    """Regression: neither the log nor the mount showed it, and nothing delivered it."""
     mount = new_mount(receiver, start=False)
     hidden = mount.spool / "captures" / "status" / "take.mov"
     hidden.parent.mkdir(mode=0o700, parents=True)

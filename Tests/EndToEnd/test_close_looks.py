@@ -1,4 +1,4 @@
-"""Programs that look closely find what a local directory shows (spec H11)."""
+"""Programs that look closely find what a local directory shows."""
 
 import ctypes
 import mmap
@@ -56,7 +56,7 @@ def read_for_ever(path):
 
 @pytest.mark.promises("S8a", "S13a")
 def test_a_reader_sees_what_asynchronous_direct_writes_have_written(mount):
-    """Regression (FS1): old pages stayed in the kernel's cache, also for later opens."""
+    """Regression: old pages stayed in the kernel's cache, also for later opens."""
     path = mount.root / "a.dat"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     os.ftruncate(descriptor, MIB)
@@ -81,7 +81,7 @@ def test_a_reader_sees_what_asynchronous_direct_writes_have_written(mount):
 
 @pytest.mark.promises("S18d")
 def test_the_time_of_the_last_change_is_of_the_users_changes(mount):
-    """Regression (FS2): it moved a second after the close, and tar said “file changed as we read it”."""
+    """Regression: it moved a second after the close, and tar said “file changed as we read it”."""
     path = mount.root / "a.dat"
     path.write_bytes(os.urandom(1000))
     # A read has the kernel ask for the attributes anew.

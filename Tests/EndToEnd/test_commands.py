@@ -76,7 +76,7 @@ def test_not_a_mount(folder, command):
 
 @pytest.mark.parametrize("command", ["status", "wait", "unmount"])
 def test_a_path_inside_of_a_mount(mount, command):
-    """Regression (NU10): it was said to be no mount, and mounting it was advised."""
+    """Regression: it was said to be no mount, and mounting it was advised."""
     (mount.root / "folder").mkdir()
     (mount.root / "folder" / "a").write_bytes(b"a")
     for path in (mount.root / "folder", mount.root / "folder" / "a", mount.root / "status"):
@@ -89,7 +89,7 @@ def test_a_path_inside_of_a_mount(mount, command):
     (("upload",), "there are: mount, status, wait"),
 ])
 def test_a_misspelt_command(arguments, words):
-    """Regression (NU10): the option behind it was said to be unknown."""
+    """Regression: the option behind it was said to be unknown."""
     done = run(*arguments)
     assert done.returncode == 64 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
@@ -100,13 +100,13 @@ def test_a_misspelt_command(arguments, words):
     (("wait", "/m", "--timout", "3"), "Did you mean '--timeout'?"), (("mount", "/m", "--xqzwvk"), "'--xqzwvk'.\nUsage:"),
 ])
 def test_a_misspelt_option(arguments, words):
-    """Regression (NU10): for any short word that there is not, “--to” was advised."""
+    """Regression: for any short word that there is not, “--to” was advised."""
     done = run(*arguments)
     assert done.returncode == 64 and words in done.stderr, done.stderr
 
 
 def test_a_pipe_as_configuration_is_refused(folder):
-    """Regression (NM12): it hung until something was written into it."""
+    """Regression: it hung until something was written into it."""
     os.mkfifo(folder / "pipe.yaml")
     done = subprocess.run([str(MOUNT_TOOL), "mount", str(folder), "--config", str(folder / "pipe.yaml")], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=SOON, env=clean_environment())
@@ -114,7 +114,7 @@ def test_a_pipe_as_configuration_is_refused(folder):
 
 
 def test_a_setting_that_is_no_text_is_refused(folder):
-    """Regression (NM2): another folder was used as spool, with U+FFFD in its name, without a word."""
+    """Regression: another folder was used as spool, with U+FFFD in its name, without a word."""
     spool = os.fsdecode(bytes(folder / "spool") + b"\xff")
     configuration = folder / "mount.yaml"
     configuration.write_bytes(b"to: https://127.0.0.1:1\nspool: " + os.fsencode(spool) + b"\n")
@@ -133,7 +133,7 @@ def test_a_setting_that_is_no_text_is_refused(folder):
     ["publish", "{}", "a.mov"],
 ])
 def test_a_mount_point_that_is_no_text_is_refused(mount, arguments):
-    """Regression (NM2): the bytes became U+FFFD, which is another place: what is mounted there was asked, told and unmounted."""
+    """Regression: the bytes became U+FFFD, which is another place: what is mounted there was asked, told and unmounted."""
     place = bytes(mount.root) + b"-\xff"
     os.symlink(mount.root, os.fsdecode(place.replace(b"\xff", "\ufffd".encode())))
     done = run(*(os.fsdecode(place) if argument == "{}" else argument for argument in arguments))
@@ -142,7 +142,7 @@ def test_a_mount_point_that_is_no_text_is_refused(mount, arguments):
 
 
 def test_a_pattern_that_is_no_text_is_refused_and_a_name_is_not(mount):
-    """Regression (NM2): a pattern became another one, with U+FFFD in it."""
+    """Regression: a pattern became another one, with U+FFFD in it."""
     name = os.fsdecode(b"caf\xe9.mov")
     (mount.root / name).write_bytes(b"x")
     mount.wait_all()
@@ -169,7 +169,7 @@ def test_a_value_with_a_line_break_is_refused_in_one_line(folder):
     ("to: 'https://x\n", "line 2"),
 ])
 def test_a_configuration_that_is_no_yaml(folder, text, words):
-    """Regression (NU10): the parser's names of its own parts were shown."""
+    """Regression: the parser's names of its own parts were shown."""
     (folder / "bad.yaml").write_text(text)
     done = run("mount", folder, "--config", folder / "bad.yaml")
     assert done.returncode == 14 and words in done.stderr and "“setting: value”" in done.stderr, done.stderr
@@ -350,7 +350,7 @@ def test_a_signal_that_comes_twice_at_once_is_one(new_mount, receiver):
 
 @pytest.mark.promises("S36c")
 def test_a_window_that_is_closed_cuts_no_recording(mount, receiver):
-    """Regression (MC3): the second SIGHUP, from the kernel after the shell's, left at once, and so did the SIGTERM of the session's end."""
+    """Regression: the second SIGHUP, from the kernel after the shell's, left at once, and so did the SIGTERM of the session's end."""
     with open(mount.root / "a.mov", "wb", buffering=0) as file:
         file.write(b"one ")
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
@@ -365,7 +365,7 @@ def test_a_window_that_is_closed_cuts_no_recording(mount, receiver):
 
 @pytest.mark.promises("S36d")
 def test_what_was_ignored_at_the_start_stays_ignored(new_mount, receiver):
-    """Regression (MC3): a blocked signal is heard of also where it is ignored, and `nohup` did nothing."""
+    """Regression: a blocked signal is heard of also where it is ignored, and `nohup` did nothing."""
     mount = new_mount(receiver, prefix=["env", "--ignore-signal=HUP"])
     mount.program.signal(signal.SIGHUP)
     (mount.root / "a.mov").write_bytes(b"content")
@@ -375,7 +375,7 @@ def test_what_was_ignored_at_the_start_stays_ignored(new_mount, receiver):
 
 
 def test_a_service_outlives_a_hang_up(new_receiver, new_mount):
-    """Regression (SV6): log rotation's habit ended the receiver at once, with all requests."""
+    """Regression: log rotation's habit ended the receiver at once, with all requests."""
     receiver = new_receiver()
     receiver.program.signal(signal.SIGHUP)
     mount = new_mount(receiver)
@@ -412,7 +412,7 @@ class Terminal:
 
 
 def test_a_receiver_whose_window_is_closed_ends_in_order(new_receiver, new_mount, terminal):
-    """Regression (MC3): a hang-up asks a service to read its files anew; what was started from a terminal is to end with it."""
+    """Regression: a hang-up asks a service to read its files anew; what was started from a terminal is to end with it."""
     receiver = new_receiver(prefix=terminal.prefix)
     mount = new_mount(receiver)
     (mount.root / "a.mov").write_bytes(b"content")
@@ -427,7 +427,7 @@ def test_a_receiver_whose_window_is_closed_ends_in_order(new_receiver, new_mount
 
 
 def test_a_receiver_under_nohup_outlives_its_window(new_receiver, new_mount, terminal):
-    """Regression (MC3): a signal that is ignored at the start stays so."""
+    """Regression: a signal that is ignored at the start stays so."""
     receiver = new_receiver(prefix=(*terminal.prefix, "nohup"))
     terminal.hang_up()
     receiver.program.signal(signal.SIGHUP)
@@ -440,7 +440,7 @@ def test_a_receiver_under_nohup_outlives_its_window(new_receiver, new_mount, ter
 
 @pytest.mark.parametrize("closed", ["0<&- 2>&-", "0<&-"])
 def test_what_is_started_without_descriptors_has_some(new_receiver, new_mount, closed):
-    """Regression (MC10): the log went into the spool's lock, or another file that took the number."""
+    """Regression: the log went into the spool's lock, or another file that took the number."""
     without = ["sh", "-c", f'exec "$@" {closed}', "sh"]
     receiver = new_receiver(prefix=without)
     mount = new_mount(receiver, prefix=without)
@@ -466,7 +466,7 @@ def unread(folder):
 
 @pytest.mark.promises("S36e")
 def test_a_log_that_nobody_reads_stops_nothing(new_receiver, new_mount, unread):
-    """Regression (MC2): of five files none was published, and signals did nothing; a receiver stood still after a few."""
+    """Regression: of five files none was published, and signals did nothing; a receiver stood still after a few."""
     receiver = new_receiver("--log-level", "trace", prefix=unread)
     mount = new_mount(receiver, "--log-level", "trace", prefix=unread)
     for number in range(60):
@@ -481,7 +481,7 @@ def test_a_log_that_nobody_reads_stops_nothing(new_receiver, new_mount, unread):
 
 @pytest.mark.promises("S36e")
 def test_a_second_signal_leaves_at_once_though_nobody_reads_the_log(new_mount, receiver, unread):
-    """Regression (MC2): nothing but SIGKILL ended it."""
+    """Regression: nothing but SIGKILL ended it."""
     receiver.stop()
     mount = new_mount(receiver, prefix=unread)
     (mount.root / "a.mov").write_bytes(b"content")
@@ -494,7 +494,7 @@ def test_a_second_signal_leaves_at_once_though_nobody_reads_the_log(new_mount, r
 
 @pytest.mark.promises("S36e")
 def test_a_service_manager_that_does_not_listen_keeps_no_mount(new_mount, receiver, folder):
-    """Regression (MC11): a full socket swallowed SIGTERM."""
+    """Regression: a full socket swallowed SIGTERM."""
     path = str(folder / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener, socket.socket(
             socket.AF_UNIX, socket.SOCK_DGRAM) as filler:
@@ -511,7 +511,7 @@ def test_a_service_manager_that_does_not_listen_keeps_no_mount(new_mount, receiv
 
 @pytest.mark.parametrize("command", ["wait", "status", "unmount"])
 def test_a_time_limit_holds_while_the_daemon_is_stopped(mount, command):
-    """Regression (MC12): a call into the mount did not return, and neither did the command."""
+    """Regression: a call into the mount did not return, and neither did the command."""
     mount.program.signal(signal.SIGSTOP)
     try:
         start = time.monotonic()
@@ -525,7 +525,7 @@ def test_a_time_limit_holds_while_the_daemon_is_stopped(mount, command):
 
 
 def test_unmount_of_a_copied_summary_ends_no_process(mount, folder):
-    """Regression (NM3): the process that a copied summary names was sent SIGTERM."""
+    """Regression: the process that a copied summary names was sent SIGTERM."""
     other = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
     try:
         copy = folder / "copy" / ".uploadfs" / "summary.json"
@@ -543,7 +543,7 @@ def test_unmount_of_a_copied_summary_ends_no_process(mount, folder):
 
 @pytest.mark.parametrize("command", [["wait"], ["status"], ["status", "--json"], ["retry", "a.mov"]], ids=" ".join)
 def test_a_copied_summary_is_no_mount(mount, folder, command):
-    """Regression (NM3): `wait` ended with success for the files of a mount that was not there."""
+    """Regression: `wait` ended with success for the files of a mount that was not there."""
     copy = folder / "copy" / ".uploadfs" / "summary.json"
     copy.parent.mkdir(parents=True)
     copy.write_text(json.dumps(mount.summary()))
@@ -553,7 +553,7 @@ def test_a_copied_summary_is_no_mount(mount, folder, command):
 
 @needs("root")
 def test_unmount_ends_no_daemon_of_another_mount_that_has_its_number_here(new_mount, receiver):
-    """Regression (NM3): of a mount in a container `unmount` ended what had the daemon's number outside of it, if that was an uploadfs-mount."""
+    """Regression: of a mount in a container `unmount` ended what had the daemon's number outside of it, if that was an uploadfs-mount."""
     other = new_mount(receiver, name="other")
     number = other.program.process.pid
     in_container = new_mount(
@@ -576,7 +576,7 @@ def test_unmount_ends_no_daemon_of_another_mount_that_has_its_number_here(new_mo
 @needs("root")
 @pytest.mark.parametrize("shows_names", [True, False])
 def test_unmount_ends_a_daemon_that_does_not_say_its_namespace_by_its_name_alone(mount, folder, shows_names):
-    """Regression (NM3): a name that cannot be read counted as that of the daemon."""
+    """Regression: a name that cannot be read counted as that of the daemon."""
     copy = folder / "summary.json"
     summary = mount.summary()
     summary["process"].pop("pid_namespace", None)
@@ -690,7 +690,7 @@ def test_closed_output_is_no_reason_to_stop(new_mount, receiver):
 
 
 def test_progress_stays_in_a_narrow_terminal(folder):
-    """Regression (NU10): what was longer than a line was left behind by each next one."""
+    """Regression: what was longer than a line was left behind by each next one."""
     place, terminal = folder / "mount", None
     place.mkdir()
     reading, terminal = pty.openpty()
@@ -725,7 +725,7 @@ def test_progress_stays_in_a_narrow_terminal(folder):
 @needs("root")
 @pytest.mark.parametrize("tool", [MOUNT_TOOL, RECEIVER_TOOL])
 def test_without_proc_it_says_so(tool):
-    """Regression (NM12): help was printed, and all was well."""
+    """Regression: help was printed, and all was well."""
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$@"', "sh", tool, "sessions", "--root", "/nowhere"],
         capture_output=True, text=True, env=clean_environment(), timeout=SOON)
@@ -733,7 +733,7 @@ def test_without_proc_it_says_so(tool):
 
 
 def test_what_lies_deeper_than_a_path_may_be_long_is_listed(mount, receiver):
-    """Regression (NM12): it was missing in the table."""
+    """Regression: it was missing in the table."""
     folders = [f"{number:02}" + "d" * 240 for number in range(20)]
     descriptor = os.open(mount.root, os.O_RDONLY)
     for name in folders:
@@ -753,7 +753,7 @@ def test_what_lies_deeper_than_a_path_may_be_long_is_listed(mount, receiver):
 
 
 def test_a_short_form_that_becomes_ambiguous_is_not_there(mount):
-    """Regression (NM12): what the kernel still had of it gave EINVAL."""
+    """Regression: what the kernel still had of it gave EINVAL."""
     (mount.root / "scan42.mov").write_bytes(b"x")
     mount.wait_for("scan42.mov", "complete")
     short = mount.root / "status" / "scan42.json"
@@ -767,7 +767,7 @@ def test_a_short_form_that_becomes_ambiguous_is_not_there(mount):
 
 
 def test_a_file_beside_a_folder_with_the_name_of_its_status_is_found(mount):
-    """Regression (NM12): of `a` beside `a.json/` it was said that there is no such file."""
+    """Regression: of `a` beside `a.json/` it was said that there is no such file."""
     (mount.root / "a.json").mkdir()
     for name in ("a.json/b", "a"):
         (mount.root / name).write_bytes(b"x")

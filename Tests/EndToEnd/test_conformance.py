@@ -1,4 +1,4 @@
-"""The same captures, faults and restarts at every destination (spec G5). What differs follows from the abilities that
+"""The same captures, faults and restarts at every destination. What differs follows from the abilities that
 the doctor states: no scenario asks which destination it is."""
 
 import contextlib

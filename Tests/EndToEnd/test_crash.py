@@ -131,7 +131,7 @@ def test_status_is_that_of_the_file_which_has_the_name_now(new_mount, receiver):
 @pytest.mark.promises("S40j")
 @pytest.mark.parametrize("fault", [signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT])
 def test_a_fault_ends_the_daemon_and_publishes_nothing(new_mount, receiver, fault):
-    """Regression (ST7): the daemon stood still for half a minute, lived on, and had published what was interrupted."""
+    """Regression: the daemon stood still for half a minute, lived on, and had published what was interrupted."""
     mount = new_mount(receiver)
     file = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
     os.write(file, b"a part")

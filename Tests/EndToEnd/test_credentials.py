@@ -1,4 +1,4 @@
-"""Who uploads, and on which way: passwords, tokens that end, certificates, proxies (spec F9). None of the secrets is shown."""
+"""Who uploads, and on which way: passwords, tokens that end, certificates, proxies. None of the secrets is shown."""
 
 import os
 import signal
@@ -85,7 +85,7 @@ def test_a_proxy_that_refuses_is_named(new_proxy, new_receiver, new_mount):
 
 @pytest.mark.promises("DE102b")
 def test_the_hop_to_a_proxy_has_tls_1_3_unless_it_is_said_otherwise(new_proxy, new_form, new_form_mount, authority):  # noqa: F811
-    """Regression (PR16a): the proxy's password went over any TLS that a proxy spoke."""
+    """Regression: the proxy's password went over any TLS that a proxy spoke."""
     proxy = new_proxy(Tinyproxy)
     old = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     old.load_cert_chain(*authority.issue("proxy"))
@@ -289,7 +289,7 @@ def test_a_mount_that_starts_again_goes_on_with_its_token(receiver, new_mount, f
 @pytest.mark.promises("DE89")
 @pytest.mark.parametrize("is_command", [False, True])
 def test_a_receivers_token_is_exchanged_and_nothing_is_sent_again(new_receiver, new_mount, folder, authority, is_command):
-    """Regression (PR19): the receiver has the new token, and the former one as `was=`; the mount asks again at its 401."""
+    """Regression: the receiver has the new token, and the former one as `was=`; the mount asks again at its 401."""
     receiver = new_receiver(name="receiver", certificate=authority.issue("receiver"), ca=authority.certificate)
     token = folder / "token"
     token.touch(mode=0o600)
@@ -316,7 +316,7 @@ def test_a_receivers_token_is_exchanged_and_nothing_is_sent_again(new_receiver, 
 
 
 def test_a_hang_up_reads_tokens_and_the_certificate_anew(new_receiver, new_mount, folder, authority):
-    """Regression (SV6): an exchange of a token, or of a certificate, needed a restart. What is bad leaves the old ones, and is said."""
+    """Regression: an exchange of a token, or of a certificate, needed a restart. What is bad leaves the old ones, and is said."""
     receiver = new_receiver(name="receiver", certificate=authority.issue("receiver"), ca=authority.certificate)
     tokens, (certificate, key) = receiver.root / "tokens", receiver.certificate
     token, former = folder / "token", receiver.token
@@ -469,7 +469,7 @@ def test_a_token_command_that_fails_is_named_at_the_start(new_mount, folder):
 @pytest.mark.promises("DE93b")
 @pytest.mark.parametrize("command", ["sleep 300", "echo token; exec >&-; sleep 300"], ids=["silent", "closed"])
 def test_a_signal_ends_a_token_command_and_the_start(folder, command):
-    """Regression (MC15): nothing but SIGKILL ended it, and one that had closed its output was waited for without an end."""
+    """Regression: nothing but SIGKILL ended it, and one that had closed its output was waited for without an end."""
     (folder / "capture").mkdir()
     program = Program(
         [MOUNT_TOOL, "mount", folder / "capture", "--to", "https://127.0.0.1:9", "--spool", folder / "spool",
@@ -485,7 +485,7 @@ def test_a_signal_ends_a_token_command_and_the_start(folder, command):
 
 @pytest.mark.promises("DE93b")
 def test_a_token_command_may_have_as_many_files_open_as_before(new_mount, receiver, folder):
-    """Regression (MC15): it had the limit that the mount had raised for itself."""
+    """Regression: it had the limit that the mount had raised for itself."""
     (folder / "token").write_text(receiver.token)
     mount = new_mount(
         None, "--token-command", f"ulimit -Sn >{folder}/limit; cat {folder}/token", to=receiver.url, ca=receiver.ca,

@@ -113,7 +113,7 @@ class Root:
 
 
 def test_a_damaged_root_loses_nothing_that_was_delivered(new_receiver, folder, way, place):
-    """Regression (ID15, R7): a session whose journal was gone was removed, a link was published with a receipt, a pipe hung it."""
+    """Regression: a session whose journal was gone was removed, a link was published with a receipt, a pipe hung it."""
     if way == "give-away":
         require("root")
     root = Root(new_receiver())

@@ -138,7 +138,7 @@ class Damaged(Moved):
 
 @pytest.mark.promises("S35a")
 def test_a_damaged_state_costs_no_capture(new_mount, receiver, folder, tmpfs, way, place):
-    """Regression (ID15): refusals without a word of what to do."""
+    """Regression: refusals without a word of what to do."""
     check(Damaged(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool"), way, place)
 
 

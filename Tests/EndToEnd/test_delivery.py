@@ -75,7 +75,7 @@ AWKWARD = [
 
 @pytest.mark.promises("S30c")
 def test_the_status_of_a_file_is_there_once_it_is_created(mount):
-    """Regression (NU12): one look in a hundred, right behind the close, found none."""
+    """Regression: one look in a hundred, right behind the close, found none."""
     missing = []
     for number in range(1500):
         name = f"shot-{number}.raw"
@@ -206,7 +206,7 @@ def test_small_file_is_not_stuck_behind_a_huge_one(new_mount, receiver, folder):
 
 
 def test_a_file_that_takes_a_published_folders_name_lies_beside_it(mount, receiver):
-    """Regression (FS4): what lay in the folder stays at the receiver, and the file failed for good."""
+    """Regression: what lay in the folder stays at the receiver, and the file failed for good."""
     (mount.root / "d").mkdir()
     (mount.root / "d" / "x").write_bytes(b"a")
     mount.wait_for("d/x", "complete")

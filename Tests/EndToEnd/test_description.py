@@ -110,7 +110,7 @@ def as_header(value):
 
 
 def test_bodies_are_as_described(description, client):
-    """Regression (RN7): requests that the description allowed were malformed."""
+    """Regression: requests that the description allowed were malformed."""
     opened = Session(client)
     opened.put(0, b"x")
     for name, target, document in (
@@ -134,7 +134,7 @@ def test_bodies_are_as_described(description, client):
 
 
 def test_fields_are_as_described(description, client):
-    """Regression (RN7)."""
+    """Regression."""
     session, nonce = Session(client), os.urandom(32)
     whole = {
         "Idempotency-Key": key(), "X-Chunk-SHA256": hashlib.sha256(b"x").hexdigest(), "X-Chunk-CRC32C": f"{crc32c(b'x'):08x}",
@@ -161,7 +161,7 @@ def test_fields_are_as_described(description, client):
 
 
 def test_paths_and_answers_are_as_described(description, client):
-    """Regression (RN7)."""
+    """Regression."""
     session = Session(client)
     send, held = Operation(description, "sendChunk"), Operation(description, "getSession")
     for number in (0, 199_999, 200_000, "00", "-1", "x", "1.0", 2**64):

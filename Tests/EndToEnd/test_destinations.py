@@ -1,4 +1,4 @@
-"""Several destinations: rules choose, each has its own state and receipt, and none waits for another one (spec G6).
+"""Several destinations: rules choose, each has its own state and receipt, and none waits for another one.
 
 Statements of docs/semantics.md are named by their number.
 """

@@ -153,7 +153,7 @@ def test_s3_that_is_well(s3):
 @pytest.mark.promises("DE26b")
 @pytest.mark.parametrize("ignored", [[], ["a file in parts"], ["a small file", "a file in parts"]], ids=["none", "parts", "all"])
 def test_whether_s3_keeps_what_is_there(moto, ignored):
-    """Regression (DS5): a server that ignores a condition was not found out."""
+    """Regression: a server that ignores a condition was not found out."""
     def changes(method, path, headers):
         if "a small file" in ignored and method == "PUT" or "a file in parts" in ignored and method == "POST":
             del headers["If-None-Match"]
@@ -167,7 +167,7 @@ def test_whether_s3_keeps_what_is_there(moto, ignored):
 
 
 def test_what_s3_does_not_know_at_the_end(moto):
-    """Regression (DS7): whether a long file could be published was found out by the first capture."""
+    """Regression: whether a long file could be published was found out by the first capture."""
     def refuses(method, path, headers):
         if method == "POST" and "uploadId=" in path:
             return 501, "NotImplemented"
@@ -315,7 +315,7 @@ def proxy():
     (b"", "ended the connection"),
 ], ids=["407", "403", "503", "closes"])
 def test_a_proxy_that_opens_no_way(receiver, proxy, answer, words):
-    """Regression (DS12): the proxy's answer was taken for a port that speaks plain HTTP."""
+    """Regression: the proxy's answer was taken for a port that speaks plain HTTP."""
     problem = of(receiver, "--proxy", f"http://127.0.0.1:{proxy(answer)}").problem()
     assert problem["check"] == "connection" and words in problem["message"] and "--proxy" in problem["advice"], problem
     assert "the proxy" in problem["message"], problem
@@ -323,7 +323,7 @@ def test_a_proxy_that_opens_no_way(receiver, proxy, answer, words):
 
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5h"])
 def test_a_proxy_that_is_not_there(receiver, scheme):
-    """Regression (DS12): the server was said to speak something else than HTTPS."""
+    """Regression: the server was said to speak something else than HTTPS."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     problem = of(receiver, "--proxy", f"{scheme}://127.0.0.1:{port}").problem()
@@ -343,7 +343,7 @@ def test_a_proxy_with_another_password(receiver, folder):
 
 
 def test_small_chunks_are_no_problem(receiver):
-    """Regression (DS12): below a mebibyte, its own trial was refused."""
+    """Regression: below a mebibyte, its own trial was refused."""
     diagnosis = of(receiver, "--chunk-size", "256KiB")
     assert diagnosis.code == 0 and diagnosis.finding("session")["level"] == "ok"
 
@@ -424,7 +424,7 @@ def test_a_server_that_repeats_the_token(serve, authority, folder):
 @pytest.mark.promises("DE103")
 @pytest.mark.parametrize("scheme", ["https", "form+https", "s3+https", "tus+https"])
 def test_a_login_page_in_the_servers_place(serve, authority, folder, scheme):
-    """DS19: what a captive portal answers is no answer of the destination."""
+    """What a captive portal answers is no answer of the destination."""
     port = serve(certificate=authority.issue("portal"), page=b"<!doctype html><title>Guest network</title>Log in")
     path = "bucket" if scheme == "s3+https" else ""
     diagnosis = diagnose("--to", f"{scheme}://127.0.0.1:{port}/{path}", "--ca", authority.certificate, environment=credentials())

@@ -1,4 +1,4 @@
-"""Regression (DS14): servers that say success before they have read the body. What was not handed over whole is not delivered."""
+"""Regression: servers that say success before they have read the body. What was not handed over whole is not delivered."""
 
 import dataclasses
 import json
@@ -68,7 +68,7 @@ def test_a_success_before_the_body_was_read_delivers_nothing(new_liar, new_mount
 @pytest.mark.promises("DE103")
 @pytest.mark.parametrize("name", ["tus PATCH", "draft POST", "S3 PUT", "form POST"])
 def test_a_page_before_the_body_was_read_ends_no_file(new_liar, new_mount, name):
-    """Regression (DS19): a login page that came before the body counted as the destination's own success, of which ten end a file."""
+    """Regression: a login page that came before the body counted as the destination's own success, of which ten end a file."""
     kind, pages = KINDS[name], 0
 
     def answer(handler, *_):

@@ -1,4 +1,4 @@
-"""Regression (DS10): a large request with a credential asks the server before its body (`Expect: 100-continue`), whatever the server makes
+"""Regression: a large request with a credential asks the server before its body (`Expect: 100-continue`), whatever the server makes
 of that."""
 
 import pytest

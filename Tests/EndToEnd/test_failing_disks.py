@@ -28,7 +28,7 @@ def faults(folder):
 @pytest.mark.promises("S40h")
 @pytest.mark.parametrize("error", [EIO, ESTALE], ids=["EIO", "ESTALE"])
 def test_a_close_at_which_the_spool_cannot_be_read_publishes_no_part(new_mount, receiver, faults, error):
-    """Regression (ST3): the last known size was announced, and a part was published as whole."""
+    """Regression: the last known size was announced, and a part was published as whole."""
     mount = new_mount(receiver, environment=faults.environment)
     content = os.urandom(300_000)
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
@@ -65,7 +65,7 @@ def test_a_file_that_is_renamed_while_it_cannot_be_read_is_delivered(new_mount, 
 @pytest.mark.promises("S40h")
 @pytest.mark.parametrize("error", [EIO, ENOMEM], ids=["EIO", "ENOMEM"])
 def test_a_mark_that_cannot_be_read_is_not_none(new_mount, receiver, faults, error):
-    """Regression (ST4): the half-written file of a killed mount was published, for one attribute that could not be read."""
+    """Regression: the half-written file of a killed mount was published, for one attribute that could not be read."""
     mount = new_mount(receiver, environment=faults.environment)
     written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
     os.write(written, b"half")
@@ -91,7 +91,7 @@ def test_a_mark_that_cannot_be_read_is_not_none(new_mount, receiver, faults, err
 
 @pytest.mark.promises("S35c", "S79a")
 def test_a_moved_capture_that_cannot_say_who_it_is_stays_what_it_was(new_mount, receiver, folder, faults):
-    """Regression (G7): for one attribute that could not be read it got another identity, and was sent again."""
+    """Regression: for one attribute that could not be read it got another identity, and was sent again."""
     first = new_mount(receiver)
     (first.root / "take.mov").write_bytes(b"content")
     receipt = first.wait_for("take.mov", "complete")["receipt"]
@@ -110,7 +110,7 @@ def test_a_moved_capture_that_cannot_say_who_it_is_stays_what_it_was(new_mount, 
 
 
 def test_a_session_that_the_receiver_cannot_look_at_is_kept(new_receiver, new_mount, faults):
-    """Regression (ST9): one fstatat that failed at its start deleted a session with all that it held."""
+    """Regression: one fstatat that failed at its start deleted a session with all that it held."""
     receiver = new_receiver(prefix=faults.prefix)
     mount = new_mount(receiver, "--chunk-size", "256KiB", "--parallel", "2")
     content = os.urandom(6 << 20)
@@ -156,7 +156,7 @@ def refused_status(mount):
 @pytest.mark.promises("S41d")
 @pytest.mark.parametrize("failing_disk", ["ext4", "xfs"], indirect=True)
 def test_what_the_disk_refuses_is_written_again(failing_disk, new_mount, receiver):
-    """Regression (ST1): zeros were published with a receipt, after the kernel had let go of what the disk had refused."""
+    """Regression: zeros were published with a receipt, after the kernel had let go of what the disk had refused."""
     mount = new_mount(receiver, spool=failing_disk.place / "spool")
     receiver.kill()
     content, capture = refuse_a_capture(failing_disk, mount)
@@ -192,7 +192,7 @@ def test_what_the_disk_goes_on_refusing_is_delivered_from_memory(failing_disk, n
 @pytest.mark.promises("S41f", "S41g")
 @pytest.mark.parametrize("failing_disk", ["ext4", "xfs"], indirect=True)
 def test_what_was_refused_and_is_no_longer_in_memory_is_held(failing_disk, new_mount, receiver):
-    """Regression (ST1): it was published as zeros, and an fsync after that succeeded."""
+    """Regression: it was published as zeros, and an fsync after that succeeded."""
     mount = new_mount(receiver, spool=failing_disk.place / "spool")
     content = marked(8 << 20)
     capture = mount.spool / "captures" / "take.mov"
@@ -301,7 +301,7 @@ def test_whatever_a_disk_says_is_a_refusal(new_mount, receiver, faults, error):
 
 @pytest.mark.promises("S44e")
 def test_status_says_when_the_disk_has_a_capture(new_mount, receiver, faults):
-    """Spec D11: after the close it was unknown whether a power cut would take it."""
+    """Regression: after the close it was unknown whether a power cut would take it."""
     mount = new_mount(receiver, environment=faults.environment)
     faults.set(("fsync", errno.ENOSPC, "/captures"))
     (mount.root / "take.mov").write_bytes(b"take")
@@ -316,7 +316,7 @@ def test_status_says_when_the_disk_has_a_capture(new_mount, receiver, faults):
     ("readdir", "/captures", EIO), ("readdir", "/captures/day", EIO), ("fstatat", "/captures/day/take.mov", EIO),
     ("fstatat", "/captures/day", EIO), ("fdopendir", "/captures/day", ESTALE), ("fstatat", "/captures/day/take.mov", ESTALE)])
 def test_what_the_scan_cannot_read_is_not_gone(new_mount, receiver, faults, call, text, error):
-    """Regression (ST5): one error at the start, and captures had no status and were never sent; `wait` was content. That ESTALE is
+    """Regression: one error at the start, and captures had no status and were never sent; `wait` was content. That ESTALE is
     not what the mount itself calls so was found by the sweep (test_disk_faults.py)."""
     mount = new_mount(receiver, environment=faults.environment)
     receiver.kill()
@@ -458,7 +458,7 @@ def little_recording(tmpfs, new_mount, receiver, faults):
 @pytest.mark.promises("S71e")
 @pytest.mark.parametrize("call, text", [("opendir", "/resume"), ("readdir", "/resume"), ("open", "/resume/")])
 def test_a_record_that_cannot_be_read_at_once_is_not_missing(little_recording, receiver, faults, call, text):
-    """Regression (ST11): one error at the start, and another upload was begun over the only one that had the parts."""
+    """Regression: one error at the start, and another upload was begun over the only one that had the parts."""
     mount, written = little_recording
     faults.set((call, EIO, text, 1))
     mount.start()
@@ -489,7 +489,7 @@ def test_what_lacks_parts_waits_for_its_record(little_recording, receiver, fault
 
 @pytest.mark.promises("S70e")
 def test_the_session_of_a_recording_that_was_moved_aside_is_kept(little_recording, receiver):
-    """Regression (R5): a start that did not find it forgot it, and ended the session that alone had its parts."""
+    """Regression: a start that did not find it forgot it, and ended the session that alone had its parts."""
     mount, written = little_recording
     aside = mount.spool.parent / "aside.mov"
     (mount.spool / "captures" / "take.mov").rename(aside)
@@ -507,7 +507,7 @@ def test_the_session_of_a_recording_that_was_moved_aside_is_kept(little_recordin
 
 @pytest.mark.promises("S40i")
 def test_a_mark_that_cannot_be_put_at_once_is_put_later(new_mount, receiver, faults):
-    """Regression (ST8): the disk was full for a moment at the open, and the part of a killed mount was published as whole."""
+    """Regression: the disk was full for a moment at the open, and the part of a killed mount was published as whole."""
     mount = new_mount(receiver, environment=faults.environment)
     faults.set(("fsetxattr", errno.ENOSPC, "/captures/half", 1))
     written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
@@ -523,7 +523,7 @@ def test_a_mark_that_cannot_be_put_at_once_is_put_later(new_mount, receiver, fau
 
 @pytest.mark.promises("S40i")
 def test_a_mark_that_the_disk_never_takes_stands_in_the_record(new_mount, receiver, faults):
-    """Regression (ST8): an inode without room for an attribute, as on ext4 with `-I 128`."""
+    """Regression: an inode without room for an attribute, as on ext4 with `-I 128`."""
     mount = new_mount(receiver, environment=faults.environment)
     faults.set(("fsetxattr", errno.ENOSPC, "/captures/"))
     (mount.root / "closed").write_bytes(b"whole")
@@ -665,7 +665,7 @@ def test_a_receiver_starts_on_a_full_disk(new_receiver, new_mount, faults):
 
 @pytest.mark.promises("S45a")
 def test_the_state_is_not_mapped(new_mount, receiver):
-    """Regression (ST6): the daemon died of SIGBUS in SQLite's mapped index, once that was cut or its disk had no place for it."""
+    """Regression: the daemon died of SIGBUS in SQLite's mapped index, once that was cut or its disk had no place for it."""
     mount = new_mount(receiver, "--name-template", "{name}")
     (mount.root / "take.mov").write_bytes(b"take")
     mount.wait_for("take.mov", "complete")
@@ -690,7 +690,7 @@ def test_the_state_is_not_mapped(new_mount, receiver):
     ("open", errno.EACCES, "/catalog.sqlite"), ("open", EIO, "/catalog.sqlite"), ("open", EIO, "/catalog.sqlite-wal"),
     ("open", errno.EACCES, "/names.sqlite"), ("pread", EIO, "/catalog.sqlite")])
 def test_a_state_that_cannot_be_opened_at_once_is_opened_anew(new_mount, receiver, faults, call, error, text):
-    """Regression (ST15): what could be opened for reading only at the start stayed so for the whole run: nothing was complete."""
+    """Regression: what could be opened for reading only at the start stayed so for the whole run: nothing was complete."""
     mount = new_mount(receiver, "--name-template", "{name}", environment=faults.environment)
     (mount.root / "take.mov").write_bytes(b"take")
     mount.wait_for("take.mov", "complete")
@@ -779,7 +779,7 @@ LITTLE = ["tmpfs", "ext4", "xfs", "btrfs"]
 @pytest.mark.promises("S45c")
 @pytest.mark.parametrize("little_disk", LITTLE, indirect=True)
 def test_a_full_disk_keeps_no_delivery_from_being_recorded(little_disk, new_mount, receiver):
-    """Regression (ST16): what was published on a full disk was never complete, and so nothing made space."""
+    """Regression: what was published on a full disk was never complete, and so nothing made space."""
     mount = new_mount(receiver, "--reserve", "1MB", "--name-template", "{name}", spool=little_disk / "spool")
     (mount.root / "before.mov").write_bytes(os.urandom(6 << 20))
     mount.wait_for("before.mov", "complete")
@@ -833,7 +833,7 @@ def test_a_mount_starts_on_a_full_disk(little_disk, new_mount, receiver):
 @pytest.mark.promises("S45e")
 @pytest.mark.parametrize("error", [errno.ENOSPC, EIO], ids=["ENOSPC", "EIO"])
 def test_a_disk_that_takes_no_attribute_at_the_start_has_attributes(new_mount, receiver, faults, error):
-    """Regression (ST16): on a full xfs it was said that there are none, and for that run no file was marked."""
+    """Regression: on a full xfs it was said that there are none, and for that run no file was marked."""
     mount = new_mount(receiver, environment=faults.environment, start=False)
     faults.set(("fsetxattr", error, "/captures"))
     mount.start()
@@ -909,7 +909,7 @@ def test_a_rename_does_not_end_the_asking(new_mount, receiver, faults):
 
 @pytest.mark.promises("S40i", "S77f")
 def test_a_cancelled_file_that_cannot_be_marked_stays_cancelled(new_mount, receiver, faults):
-    """Regression (PR14): by then the daemon had taken it for one that changes, and delivered it at the close."""
+    """Regression: by then the daemon had taken it for one that changes, and delivered it at the close."""
     receiver.stop()
     mount = new_mount(receiver, environment=faults.environment)
     (mount.root / "take").write_bytes(b"whole")
@@ -932,7 +932,7 @@ def test_a_cancelled_file_that_cannot_be_marked_stays_cancelled(new_mount, recei
 @pytest.mark.promises("S41h")
 @pytest.mark.parametrize("call", ["fsync", "fdatasync"])
 def test_what_a_readers_failed_fsync_says_holds_the_file_until_it_is_made_good(new_mount, receiver, faults, call):
-    """Regression (ST14): EIO for the caller, and the file was published as if nothing had been said."""
+    """Regression: EIO for the caller, and the file was published as if nothing had been said."""
     mount = new_mount(receiver, environment=faults.environment)
     receiver.kill()
     content = os.urandom(3 << 20)

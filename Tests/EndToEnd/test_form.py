@@ -1,4 +1,4 @@
-"""Delivery to a form (spec G4): examples/form behind nginx. Contents are compared where PHP has put them."""
+"""Delivery to a form: examples/form behind nginx. Contents are compared where PHP has put them."""
 
 import base64
 import contextlib
@@ -263,7 +263,7 @@ def test_a_wrong_password_is_named_and_never_shown(form, new_form_mount):
 
 
 def test_a_wrong_password_costs_no_file(form, new_form_mount):
-    """Regression (DS10): it cost the whole file, twice."""
+    """Regression: it cost the whole file, twice."""
     form.password_file.write_text("camera:not-the-password\n")
     with ThrottlingProxy(form.port) as proxy:
         mount = new_form_mount(form, to=form.url(proxy.port))
@@ -332,7 +332,7 @@ def slow_form():
 @pytest.mark.parametrize("way", ["unlinked", "renamed over", "rewritten"])
 @pytest.mark.parametrize("size", [20_000, 300_000, 5 * MIB])
 def test_a_slow_form_keeps_what_came_last(slow_form, new_mount, way, size):
-    """Regression (DS31): the first request was broken off, and the server, which had all of it, kept its file after the second."""
+    """Regression: the first request was broken off, and the server, which had all of it, kept its file after the second."""
     mount = new_mount(None, to=slow_form.url)
     old, new = bytes([1]) * size, bytes([2]) * size
     path = mount.root / "notes.txt"
@@ -352,7 +352,7 @@ def test_a_slow_form_keeps_what_came_last(slow_form, new_mount, way, size):
 
 @pytest.mark.promises("SE13", "SE14")
 def test_what_a_server_repeats_is_no_secret_in_the_log_and_no_line_of_it(new_form, new_form_mount):
-    """Regression (DS27, PR13): an error that repeats Authorization put the password into log and status, and names forged lines."""
+    """Regression: an error that repeats Authorization put the password into log and status, and names forged lines."""
     form = new_form(
         guard="""default_type application/json; return 422 '{"message":"no, $http_authorization"}';""", has_password=False)
     mount = new_form_mount(form)

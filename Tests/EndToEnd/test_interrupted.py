@@ -1,4 +1,4 @@
-"""Files whose writers do not finish them (spec H5), with processes that really die. The statements of docs/semantics.md are
+"""Files whose writers do not finish them, with processes that really die. The statements of docs/semantics.md are
 named by their number. Tests/FSBehaviourTests/InterruptionTests.swift has every way to die, and what is told of it."""
 
 import contextlib
@@ -47,7 +47,7 @@ RECORDER = """
 @pytest.mark.promises("S40g")
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_mount_that_was_taken_out_of_the_tree_ends_with_its_last_file(mount, receiver, is_killed):
-    """Regression (FS14): the kernel drops the release of the last file, and the daemon waited for it for ever."""
+    """Regression: the kernel drops the release of the last file, and the daemon waited for it for ever."""
     path = mount.root / "take.mov"
     code = """
         import os, subprocess, sys
@@ -88,7 +88,7 @@ def test_s39_a_file_whose_writer_was_killed_is_not_published(mount, receiver):
     assert status["last_error"]["code"] == "writer-killed" and f"signal {signal.SIGTERM.value}" in status["last_error"]["message"]
     assert path.read_bytes() == b"half of it" and receiver.published() == {}
     done = mount.tool("wait", "--timeout", 60)
-    # Regression (NU10): it named the file and left out why.
+    # Regression: it named the file and left out why.
     assert done.returncode == 18 and f"of take.mov: {status['last_error']['message']}" in done.stderr, done.stderr
     # Written anew, it is whole.
     path.write_bytes(b"all of it")
@@ -122,7 +122,7 @@ STARTER = """
 @pytest.mark.promises("S39g")
 @pytest.mark.parametrize("way", ["itself", "threads", "child", "fork"])
 def test_a_program_that_has_a_capture_open_starts_another_one(mount, receiver, way):
-    """Regression (R1): the kernel holds a lock over the close, for which the daemon waited in /proc: the program, and each `ps`."""
+    """Regression: the kernel holds a lock over the close, for which the daemon waited in /proc: the program, and each `ps`."""
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(STARTER), way, mount.root / "take.mov"], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True, env=clean_environment())
@@ -331,7 +331,7 @@ def turn_to_zeros_by_a_power_cut(path):
 @pytest.mark.promises("S40c")
 @pytest.mark.parametrize("rule", ["hold", "publish", "discard"])
 def test_no_rule_publishes_or_removes_what_a_power_cut_left(new_mount, receiver, rule):
-    """Regression (ID3, ID10): `publish` delivered the zeros, and `discard` removed the file."""
+    """Regression: `publish` delivered the zeros, and `discard` removed the file."""
     mount = new_mount(receiver, "--interrupted", rule)
     receiver.kill()
     (mount.root / "take.mov").write_bytes(b"content")
@@ -359,7 +359,7 @@ def test_no_rule_publishes_or_removes_what_a_power_cut_left(new_mount, receiver,
 
 @pytest.mark.promises("S40l")
 def test_no_rule_publishes_what_a_power_cut_left_of_a_delivered_file_under_another_name(new_mount, receiver):
-    """Regression (ID3): with the rule `publish` a rename published zeros."""
+    """Regression: with the rule `publish` a rename published zeros."""
     mount = new_mount(receiver, "--interrupted", "publish")
     (mount.root / "take.mov").write_bytes(b"content")
     mount.wait_for("take.mov", "complete")
@@ -376,7 +376,7 @@ def test_no_rule_publishes_what_a_power_cut_left_of_a_delivered_file_under_anoth
 
 @pytest.mark.promises("S79a")
 def test_without_attributes_an_inode_number_that_was_used_again_is_another_capture(new_mount, receiver, folder):
-    """Regression (ID6, NM11): it replaced the capture that had had its number."""
+    """Regression: it replaced the capture that had had its number."""
     environment = clean_environment(LD_PRELOAD=preloaded(folder, "without_attributes"))
     mount = new_mount(receiver, "--name-template", "{seq:3}.{ext}", environment=environment)
     (mount.root / "a.mov").write_bytes(b"the first capture")

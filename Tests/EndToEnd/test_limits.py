@@ -27,7 +27,7 @@ def front(folder, authority, new_receiver):
 
 @pytest.mark.promises("DE110")
 def test_a_file_passes_a_proxys_limit_in_shorter_requests(front, new_mount, authority):
-    """Regression (DS6): files behind nginx's default limit had failed for good, with no word of client_max_body_size."""
+    """Regression: files behind nginx's default limit had failed for good, with no word of client_max_body_size."""
     receiver = front.receiver
     mount = new_mount(
         None, to=f"https://127.0.0.1:{front.port}", token_file=receiver.token_file, ca=authority.certificate)
@@ -47,7 +47,7 @@ def test_a_file_passes_a_proxys_limit_in_shorter_requests(front, new_mount, auth
 
 @pytest.mark.promises("DE111a")
 def test_the_doctor_sends_requests_as_long_as_the_mounts(front, authority):
-    """Regression (DS6, DS12): doctor's chunk had exactly the 1 MiB that passes; a --chunk-size below it was a problem."""
+    """Regression: doctor's chunk had exactly the 1 MiB that passes; a --chunk-size below it was a problem."""
     receiver = front.receiver
     arguments = ["--to", f"https://127.0.0.1:{front.port}", "--ca", authority.certificate, "--token-file", receiver.token_file]
     diagnosis = diagnose(*arguments)
@@ -65,7 +65,7 @@ def test_the_doctor_sends_requests_as_long_as_the_mounts(front, authority):
     ("/chunks$", "runs", "Large files"), ("^/v1/files$", "bundles", "Small files")], ids=["runs", "bundles"])
 def test_the_doctor_sends_several_things_in_one_request_as_the_mount_does(
         folder, authority, new_receiver, refused, fact, lost):
-    """Regression (DS6): it sent single chunks and single files alone, and such a request was refused to the first captures."""
+    """Regression: it sent single chunks and single files alone, and such a request was refused to the first captures."""
     receiver = new_receiver()
     passes = f"proxy_pass https://127.0.0.1:{receiver.port}; proxy_http_version 1.1; proxy_ssl_protocols TLSv1.3;"
     nginx = Nginx(folder / "nginx", f"""
@@ -127,7 +127,7 @@ NGINX_SAYS = b"<html><head><title>413 Request Entity Too Large</title></head><bo
 @pytest.mark.promises("DE111a")
 @pytest.mark.parametrize("protocol, parts", [("tus", None), ("tus", "joined"), ("draft", None)], ids=["tus", "tus-parts", "draft"])
 def test_the_doctor_tries_a_long_request_where_chunks_follow_one_another(new_liar, protocol, parts):
-    """Regression (DS6): there the limit was found out by the first capture."""
+    """Regression: there the limit was found out by the first capture."""
     server = new_liar(protocol, None, parts=parts)
     server.gateway = lambda _, body: (413, {"Content-Type": "text/html"}, NGINX_SAYS) if len(body) > 3 * MIB else None
     to, options = server.options

@@ -106,7 +106,7 @@ def test_a_file_arrives_over_a_slow_line_with_loss(new_network, new_receiver, ne
 
 def test_a_slow_line_is_used_once_and_progress_is_what_has_arrived(
         new_network, new_receiver, new_mount, authority, folder):
-    """Regression (NU1, NU3): an upload that waited in a socket's buffer was broken off and sent again, and said 0 % until its end."""
+    """Regression: an upload that waited in a socket's buffer was broken off and sent again, and said 0 % until its end."""
     rate, size = 256e3, 640 << 10
     network = new_network(path(rate="256kbit", delay="100ms", queue="2000ms"))
     receiver, mount = at_both_ends(network, network.server.address, new_receiver, new_mount, authority)
@@ -168,7 +168,7 @@ class Servers:
 @pytest.mark.promises("DE150")
 def test_a_line_is_used_once_whatever_is_at_its_end(
         new_network, new_receiver, new_mount, authority, folder, kind, line, congestion):
-    """Regression (NU1, NU3, PR11): time, bytes, percent and what is left of the time (spec I1)."""
+    """Regression: time, bytes, percent and what is left of the time."""
     line = LINES[line]
     network = network_with(new_network, congestion, path(**line.settings))
     source = write_random(folder / "source", line.size)
@@ -320,7 +320,7 @@ def expect_progress_twice_a_second(readings):
 
 
 def test_a_kill_on_a_slow_line_costs_a_chunk_of_each_stream(new_network, new_receiver, new_mount, authority, folder):
-    """Regression (NU2): a file of up to 4 MiB went in one request, and twelve chunks of 4 MiB at once: leaving lost minutes."""
+    """Regression: a file of up to 4 MiB went in one request, and twelve chunks of 4 MiB at once: leaving lost minutes."""
     size, chunk, streams = 3 << 20, 256 << 10, 4
     network = new_network(path(rate="2mbit", delay="50ms", queue="500ms"))
     receiver, mount = at_both_ends(network, network.server.address, new_receiver, new_mount, authority)

@@ -262,7 +262,7 @@ def with_option(mount, name, value):
 
 @pytest.mark.promises("S72a", "S72e")
 def test_another_chunk_size_gives_nothing_up(mount, receiver, spool):
-    """Regression (DS29): the record was wiped at the start, and the recording failed for good."""
+    """Regression: the record was wiped at the start, and the recording failed for good."""
     written = killed(mount, receiver, 100)
     assert given_up(spool, "take.mov") > 20 * CHUNK
     with_option(mount, "--chunk-size", "256KiB")
@@ -273,7 +273,7 @@ def test_another_chunk_size_gives_nothing_up(mount, receiver, spool):
 
 @pytest.mark.promises("S72e")
 def test_another_receiver_ends_nothing(mount, new_receiver, receiver):
-    """Regression (DS30): a wrong address for one attempt lost the recording; returning to the right one did not recover it."""
+    """Regression: a wrong address for one attempt lost the recording; returning to the right one did not recover it."""
     written = killed(mount, receiver, 100)
     other = new_receiver()
     right = mount.to, mount.token_file, mount.ca

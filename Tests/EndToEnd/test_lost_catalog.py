@@ -24,7 +24,7 @@ def chunks_received(receiver):
 @pytest.mark.promises("S80h", "P113")
 @pytest.mark.parametrize("seconds", [-5, 0, 5])
 def test_what_was_delivered_is_compared_and_not_sent(new_mount, receiver, seconds):
-    """Regression (G10): it was sent again, and published under a number."""
+    """Regression: it was sent again, and published under a number."""
     mount = new_mount(receiver)
     (mount.root / "a.mov").write_bytes(CONTENT)
     mount.wait_for("a.mov", "complete")

@@ -80,7 +80,7 @@ def kept_in_memory(path):
 @pytest.mark.promises("S41i", "S41j")
 @pytest.mark.parametrize("calls", [("fstatat", "openat"), ("fstat",), ("*",)], ids=["fstatat+openat", "fstat", "all"])
 def test_status_is_read_when_the_spool_cannot(new_mount, receiver, faults, calls):
-    """Regression (ST13): the root itself was asked of the spool, and `wait` took the mount for none."""
+    """Regression: the root itself was asked of the spool, and `wait` took the mount for none."""
     mount = new_mount(receiver, environment=faults.environment)
     (mount.root / "done.mov").write_bytes(b"film")
     mount.wait_all()
@@ -103,7 +103,7 @@ def test_status_is_read_when_the_spool_cannot(new_mount, receiver, faults, calls
 @pytest.mark.promises("S41i")
 @pytest.mark.parametrize("failing_disk", ["ext4", "xfs"], indirect=True)
 def test_status_is_read_when_the_disk_is_dead(failing_disk, new_mount, receiver):
-    """Regression (ST13), with real disks; xfs refuses everything then."""
+    """Regression, with real disks; xfs refuses everything then."""
     mount = new_mount(receiver, spool=failing_disk.place / "spool")
     receiver.kill()
     (mount.root / "take.mov").write_bytes(os.urandom(MIB))
@@ -129,7 +129,7 @@ def test_status_is_read_when_the_spools_filesystem_is_taken_away(new_mount, rece
 
 @pytest.mark.promises("S41j")
 def test_a_spool_that_is_moved_or_exchanged_is_noticed(new_mount, receiver):
-    """Regression (ST13): no message said that captures went where the next start would not find them."""
+    """Regression: no message said that captures went where the next start would not find them."""
     mount = new_mount(receiver)
     elsewhere = mount.spool.with_name("elsewhere")
     mount.spool.rename(elsewhere)

@@ -32,7 +32,7 @@ def check(receiver, *published):
 
 @pytest.mark.promises("S79a")
 def test_numbers_stay_with_their_captures_in_a_moved_spool(new_mount, receiver, folder):
-    """Regression (ID6): by their inode numbers captures took each other's identity and number, and replaced each other."""
+    """Regression: by their inode numbers captures took each other's identity and number, and replaced each other."""
     mount = new_mount(receiver, *TEMPLATE)
     before = deliver(mount, [f"{letter}.jpg" for letter in "abcdefgh"])
     receipts = {name: mount.status(name)["receipt"] for name in before}
@@ -48,7 +48,7 @@ def test_numbers_stay_with_their_captures_in_a_moved_spool(new_mount, receiver, 
     mount.start()
     for name, published in before.items():
         status = mount.wait_for(name, "complete")
-        # Regression (ID12): it was another capture's.
+        # Regression: it was another capture's.
         assert status["published_name"] == published and status["receipt"] == receipts[name]
     after = deliver(mount, ["z.jpg"])
     check(receiver, before, after)
@@ -79,7 +79,7 @@ def lose(way, mount):
 @pytest.mark.promises("DE138b")
 @pytest.mark.parametrize("way", ["the ledger", "its content", "the state"])
 def test_a_lost_ledger_costs_numbers_and_no_capture(new_mount, receiver, way):
-    """Regression (ID7): numbers were given again, and what had been published under them was replaced."""
+    """Regression: numbers were given again, and what had been published under them was replaced."""
     mount = new_mount(receiver, *TEMPLATE)
     before = deliver(mount, ["a.jpg", "b.jpg", "c.jpg"])
     assert mount.stop() == 0
@@ -115,7 +115,7 @@ def test_a_lost_ledger_gives_no_path_the_name_of_another_one(new_mount, receiver
 @pytest.mark.promises("DE138b")
 @pytest.mark.parametrize("way", ["cloned", "restored"])
 def test_a_copy_of_a_spool_costs_numbers_and_no_capture(new_mount, receiver, folder, way):
-    """Regression (ID7): a clone, or a restored backup, gave the numbers that the original had given since."""
+    """Regression: a clone, or a restored backup, gave the numbers that the original had given since."""
     mount = new_mount(receiver, *TEMPLATE, name="original")
     before = deliver(mount, ["a.jpg"])
     assert mount.stop() == 0
@@ -133,7 +133,7 @@ def test_a_copy_of_a_spool_costs_numbers_and_no_capture(new_mount, receiver, fol
 @pytest.mark.promises("DE138b")
 @pytest.mark.parametrize("way", ["lost", "older", "its older copy"])
 def test_names_of_removed_captures_are_given_to_no_other(new_mount, receiver, folder, way):
-    """Regression (G1): a ledger that was lost, or older than the catalog, knew nothing of captures that had been removed, and others replaced
+    """Regression: a ledger that was lost, or older than the catalog, knew nothing of captures that had been removed, and others replaced
     what was published of them."""
     mount = new_mount(receiver, *TEMPLATE)
     before = deliver(mount, ["a.jpg"])
@@ -159,7 +159,7 @@ def test_names_of_removed_captures_are_given_to_no_other(new_mount, receiver, fo
 
 @pytest.mark.promises("DE138b")
 def test_the_first_template_gives_no_name_of_a_removed_capture(new_mount, receiver):
-    """Regression (G1): it replaced what was published of it."""
+    """Regression: it replaced what was published of it."""
     mount = new_mount(receiver)
     before = deliver(mount, ["x.bin"])
     (mount.root / "x.bin").unlink()

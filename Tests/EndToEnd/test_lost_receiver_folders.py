@@ -24,7 +24,7 @@ def is_noticed(receiver, path, count=1):
 
 @pytest.mark.parametrize("below", ["files", ".uploads", ".uploads/sessions"])
 def test_a_receiver_whose_folder_is_moved_takes_nothing_until_it_is_back(new_receiver, new_mount, below):
-    """Regression (ST17): it went on publishing into the folder that was moved away, with receipts."""
+    """Regression: it went on publishing into the folder that was moved away, with receipts."""
     receiver = new_receiver()
     with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
         mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
@@ -54,7 +54,7 @@ def test_a_receiver_whose_folder_is_moved_takes_nothing_until_it_is_back(new_rec
 
 
 def test_a_folder_of_published_files_that_is_made_anew_is_used(new_receiver, new_mount):
-    """Regression (ST17): 500 until the receiver was started again."""
+    """Regression: 500 until the receiver was started again."""
     receiver = new_receiver()
     mount = new_mount(receiver)
     (mount.root / "first").write_bytes(b"first")
@@ -71,7 +71,7 @@ def test_a_folder_of_published_files_that_is_made_anew_is_used(new_receiver, new
 
 
 def test_state_that_is_made_anew_is_refused_until_the_next_start(new_receiver, new_mount):
-    """Regression (ST17): 500 until the receiver was started again, and no word why."""
+    """Regression: 500 until the receiver was started again, and no word why."""
     receiver = new_receiver()
     mount = new_mount(receiver)
     state = receiver.root / ".uploads"

@@ -1,4 +1,4 @@
-"""A receiver that lies in the words of the chunk protocol, over real connections (spec E8): what it costs has a bound and a reason, and
+"""A receiver that lies in the words of the chunk protocol, over real connections: what it costs has a bound and a reason, and
 pauses grow."""
 
 import json

@@ -1,4 +1,4 @@
-"""Servers that lie in the words of their protocols, over real connections (spec E8): what they cost has a bound and a reason."""
+"""Servers that lie in the words of their protocols, over real connections: what they cost has a bound and a reason."""
 
 import json
 
@@ -24,7 +24,7 @@ def everything(status, fields=(), content=b""):
 
 
 def forgets_what_is_finished(handler, body):
-    """The upload is taken, and is not there when it is asked for (DS1)."""
+    """The upload is taken, and is not there when it is asked for."""
     if handler.command != "HEAD":
         return None
     return 404, {"Tus-Resumable": "1.0.0"}
@@ -151,7 +151,7 @@ def test_a_lie_costs_little_has_a_reason_and_holds_up_no_other(new_liar, new_mou
 @pytest.mark.promises("DE137")
 @pytest.mark.parametrize("size", [SIZE, 5 << 20], ids=["in one request", "in a session"])
 def test_a_finished_upload_that_is_not_there_any_more_is_delivered(new_liar, new_mount, size):
-    """Regression (DS1): it was asked for, called gone and sent again, at once and for ever: 636 times in 15 s. (DS40): one of several
+    """Regression: it was asked for, called gone and sent again, at once and for ever: 636 times in 15 s. One of several
     requests was sent ten times and failed."""
     server = new_liar("tus", forgets_what_is_finished)
     to, options = server.options
@@ -167,7 +167,7 @@ def test_a_finished_upload_that_is_not_there_any_more_is_delivered(new_liar, new
 @pytest.mark.parametrize("parts", ["shared", "lost"])
 @pytest.mark.promises("DE133")
 def test_parts_that_are_lost_or_confused_are_followed_by_one_upload(new_liar, new_mount, parts):
-    """Regression (DS26): a server that gave all parts one Location published one of them, repeated; one that lost them all got them
+    """Regression: a server that gave all parts one Location published one of them, repeated; one that lost them all got them
     again and again, twelve at once."""
     server = new_liar("tus", None, parts=parts)
     to, options = server.options
@@ -193,7 +193,7 @@ HASTY = ("--expert", "retry-delay=50ms", "--expert", "file-tries=3", "--expert",
 @pytest.mark.parametrize("name", IN_BETWEEN)
 @pytest.mark.parametrize("protocol", ["form", "s3", "tus", "draft"])
 def test_what_something_in_between_answers_to_everything_fails_no_file(new_liar, new_mount, protocol, name):
-    """Regression (E8): after 502 and 504, and a portal's page, for a minute or two every file had failed at S3 and forms; after one 403 of a
+    """Regression: after 502 and 504, and a portal's page, for a minute or two every file had failed at S3 and forms; after one 403 of a
     firewall at tus and with the draft."""
     if (protocol, name) == ("form", "firewall"):
         pytest.skip("a form has no mark by which its own refusals are known")
@@ -228,7 +228,7 @@ FOR_GOOD = [("tus", "200 to a creation", creation(200, {"Location": "/files/1"})
 @pytest.mark.parametrize(
     "protocol, name, lie", FOR_GOOD, ids=[f"{protocol}-{name.replace(' ', '-')}" for protocol, name, _ in FOR_GOOD])
 def test_an_answer_that_no_server_gives_by_its_protocol_ends_its_file(new_liar, new_mount, protocol, name, lie):
-    """Regression (DS25): all bytes went out again every 15 s, for ever."""
+    """Regression: all bytes went out again every 15 s, for ever."""
     server = new_liar(protocol, lie)
     to, options = server.options
     environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
@@ -246,7 +246,7 @@ def joins_nothing(what):
 
 
 def test_a_tus_server_that_announces_to_join_parts_and_takes_none_ends_the_file(new_liar, new_mount):
-    """Regression (DS25): each part was sent again every 15 s, for ever."""
+    """Regression: each part was sent again every 15 s, for ever."""
     server = new_liar("tus", None, parts="joined")
     server.gateway = joins_nothing("partial")
     to, options = server.options
@@ -260,7 +260,7 @@ def test_a_tus_server_that_announces_to_join_parts_and_takes_none_ends_the_file(
 
 @pytest.mark.promises("DE144")
 def test_a_tus_server_that_joins_no_parts_gets_them_once(new_liar, new_mount):
-    """Regression (DS25). What it says of their end costs no byte of the file, and ends none: it may be about all files."""
+    """Regression. What it says of their end costs no byte of the file, and ends none: it may be about all files."""
     server = new_liar("tus", None, parts="joined")
     server.gateway = joins_nothing("final;")
     to, options = server.options
@@ -279,7 +279,7 @@ def test_a_tus_server_that_joins_no_parts_gets_them_once(new_liar, new_mount):
 @pytest.mark.promises("DE69")
 @pytest.mark.parametrize("kind", ["bodies", "everything"])
 def test_a_404_of_something_in_between_gives_up_no_upload_of_the_draft(new_liar, new_mount, kind):
-    """Regression (PR2): the first one gave the upload up, and all of its bytes went out again."""
+    """Regression: the first one gave the upload up, and all of its bytes went out again."""
     server = new_liar("draft", None)
     chunk, size, left = 2 << 20, 9 << 20, 3
 
@@ -324,7 +324,7 @@ def repeats_it_in_the_address(handler, body):
     ("form", repeats_it_as_an_id), ("tus", repeats_it_in_the_address), ("draft", repeats_it_in_the_address)])
 @pytest.mark.parametrize("size", [1000, 5 << 20], ids=["small", "large"])
 def test_a_token_that_a_server_repeats_in_a_success_is_shown_or_kept_nowhere(new_liar, new_mount, folder, protocol, lie, size):
-    """Regression (DS27): it was in log, status and receipt."""
+    """Regression: it was in log, status and receipt."""
     server = new_liar(protocol, lie)
     to, options = server.options
     token_file = folder / "our-token"
@@ -363,7 +363,7 @@ def takes_with_many_words(handler, body):
 @pytest.mark.promises("SE13")
 @pytest.mark.parametrize("protocol, lie", [("s3", refuses_with_many_words), ("form", takes_with_many_words)])
 def test_a_servers_words_are_one_short_line(new_liar, new_mount, protocol, lie):
-    """Regression (DS21): S3's `<Code>` stood uncut in the status, and with a form's `id` it made lines of the log."""
+    """Regression: S3's `<Code>` stood uncut in the status, and with a form's `id` it made lines of the log."""
     server = new_liar(protocol, lie)
     to, options = server.options
     environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")

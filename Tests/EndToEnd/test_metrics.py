@@ -51,7 +51,7 @@ def test_metrics_follow_the_uploads(mount):
 
 @pytest.mark.parametrize("reading", ["mapped", "plain"])
 def test_captures_are_read_as_it_was_asked_for(new_mount, receiver, reading):
-    """Regression (PR22): nothing outside the tests could reach the mappings of spec C1, and their counters were always 0."""
+    """Regression: nothing outside the tests could reach the mappings of captures that are read, and their counters were always 0."""
     mount = new_mount(receiver, "--reading", reading)
     write_random(mount.root / "large.mov", 9 << 20)
     mount.wait_all()

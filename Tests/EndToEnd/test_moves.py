@@ -125,7 +125,7 @@ def moved(new_mount, receiver, folder, tmpfs):
 @pytest.mark.promises("S79a", "S79b", "S79e")
 @pytest.mark.parametrize("way", WITH_ATTRIBUTES)
 def test_a_spool_that_is_moved_goes_on(moved, way):
-    """Regression (ID1): the session was ended that alone had what was given up here, and the capture failed for good."""
+    """Regression: the session was ended that alone had what was given up here, and the capture failed for good."""
     moved.move(way)
     moved.mount.start()
     assert "was moved" in moved.mount.program.log
@@ -138,7 +138,7 @@ def test_a_spool_that_is_moved_goes_on(moved, way):
 @pytest.mark.promises("S79c", "S79e")
 @pytest.mark.parametrize("way", WITHOUT)
 def test_a_copy_without_attributes_publishes_nothing_unfinished(moved, way):
-    """Regression (ID2, ID4): zeros were published in place of what was given up, and parts of what was not finished."""
+    """Regression: zeros were published in place of what was given up, and parts of what was not finished."""
     moved.move(way)
     moved.mount.start()
     assert "without extended attributes" in moved.mount.program.log
@@ -182,7 +182,7 @@ def test_a_copy_beside_the_spool_of_a_killed_mount_holds_nothing_that_was_delive
 @pytest.mark.promises("S79d", "S79e")
 @pytest.mark.parametrize("lost", ["state", "catalog", "records"])
 def test_what_is_at_the_server_alone_survives_the_loss_of_the_state(moved, lost):
-    """Regression (ID11): the server no longer held it, it was said, while it did."""
+    """Regression: the server no longer held it, it was said, while it did."""
     state = moved.mount.spool / ".state"
     match lost:
         case "state": shutil.rmtree(state)
@@ -197,7 +197,7 @@ def test_what_is_at_the_server_alone_survives_the_loss_of_the_state(moved, lost)
 
 @pytest.mark.promises("S79e")
 def test_a_start_without_the_disk_of_the_captures_ends_nothing(moved):
-    """Regression (ID1): a start with an empty captures/ ended the session."""
+    """Regression: a start with an empty captures/ ended the session."""
     captures, aside = moved.mount.spool / "captures", moved.mount.spool / "aside"
     captures.rename(aside)
     moved.mount.start()
@@ -212,7 +212,7 @@ def test_a_start_without_the_disk_of_the_captures_ends_nothing(moved):
 @pytest.mark.promises("S79a", "S79b", "S79c", "S79e")
 @pytest.mark.parametrize("way", ("cp -a", *WITHOUT))
 def test_captures_that_were_moved_by_themselves_go_on(moved, tmpfs, way):
-    """Regression (ID1, ID2, ID4, ID9): captures/ was copied to a larger disk and mounted in its place. Without its attributes what was open, and
+    """Regression: captures/ was copied to a larger disk and mounted in its place. Without its attributes what was open, and
     zeros in the place of what was given up, were delivered as whole, because `.spool` had its own."""
     captures, disk = moved.mount.spool / "captures", tmpfs("captures-disk", 4 * DISK)
     copy(way, captures, disk / "captures")

@@ -1,4 +1,4 @@
-"""Name templates (spec G6): what captures are called where they are published, whatever happens in between."""
+"""Name templates (docs/configuration.md#names): what captures are called where they are published, whatever happens in between."""
 
 import os
 import re
@@ -73,7 +73,7 @@ def moved_over_another_folder_and_back(root):
 @pytest.mark.parametrize("pass_on", [there_and_back, linked_and_unlinked, moved_over_another_folder_and_back])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_capture_that_is_still_there_keeps_its_name(new_mount, receiver, pass_on, restarts):
-    """NM1: a capture had a path for a moment; what was recorded under that path afterwards replaced it."""
+    """A capture had a path for a moment; what was recorded under that path afterwards replaced it."""
     mount = new_mount(receiver, "--name-template", "{name}")
     assert deliver(mount, "card1/x.mov", b"first")["published_name"] == "x.mov"
     for _ in pass_on(mount.root):
@@ -93,7 +93,7 @@ def test_a_capture_that_is_still_there_keeps_its_name(new_mount, receiver, pass_
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_captures_that_were_exchanged_keep_their_names(new_mount, receiver, times):
-    """NM1: the one had the path of the other for a moment, and was replaced by it."""
+    """The one had the path of the other for a moment, and was replaced by it."""
     mount = new_mount(receiver, "--name-template", "{name}")
     names = {"card1/x.mov": deliver(mount, "card1/x.mov", b"first")["published_name"],
              "card2/x.mov": deliver(mount, "card2/x.mov", b"second")["published_name"]}
@@ -110,7 +110,7 @@ def test_captures_that_were_exchanged_keep_their_names(new_mount, receiver, time
 
 
 def test_a_template_that_is_left_out_overwrites_nothing(new_mount, receiver):
-    """Regression (DS32): what a template had published was replaced by a capture of that path."""
+    """Regression: what a template had published was replaced by a capture of that path."""
     mount = new_mount(receiver, "--name-template", "{name}")
     assert deliver(mount, "d/x.bin", b"first")["published_name"] == "x.bin"
     mount.stop()

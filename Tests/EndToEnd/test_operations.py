@@ -183,7 +183,7 @@ def move(state, heading):
 @pytest.mark.promises("S79a", "S79b", "S79e")
 @pytest.mark.parametrize("heading", WITH_ATTRIBUTES)
 def test_a_spool_is_moved(every_state, heading):
-    """Regression (ID9): everything that was delivered was sent again."""
+    """Regression: everything that was delivered was sent again."""
     move(every_state, heading)
     every_state.check()
 
@@ -191,7 +191,7 @@ def test_a_spool_is_moved(every_state, heading):
 @pytest.mark.promises("S79c", "S80b", "S80d")
 @pytest.mark.parametrize("heading", WITHOUT)
 def test_a_spool_is_copied_without_attributes(every_state, heading):
-    """Regression (ID9): everything that was delivered was sent again, where the times were new as well."""
+    """Regression: everything that was delivered was sent again, where the times were new as well."""
     move(every_state, heading)
     every_state.check(holds=True)
 
@@ -302,7 +302,7 @@ def test_what_a_disk_does_not_give_is_named_and_its_upload_is_kept(every_state, 
 
 @pytest.mark.promises("S45f", "S80b")
 def test_a_copy_of_the_catalog_takes_its_place(mount, receiver):
-    """Regression (ID13): what was delivered before the copy was sent again. Everything after it is there, also what has the same size and
+    """Regression: what was delivered before the copy was sent again. Everything after it is there, also what has the same size and
     time as before."""
     root = mount.root
     for name in ("early.txt", "changed.txt", "timed.txt"):
@@ -351,7 +351,7 @@ class BackedUp(EveryState):
 
 @pytest.mark.promises("S79b", "S79g", "S80a")
 def test_a_backup_of_a_running_mount_is_restored(new_mount, receiver, folder, tmpfs):
-    """Regression (ID5): what was half written in the backup replaced what had been delivered since."""
+    """Regression: what was half written in the backup replaced what had been delivered since."""
     state = BackedUp(new_mount, receiver, folder, tmpfs("spool-disk", DISK + SENT) / "spool")
     mount = state.mount
     state.settle()
@@ -408,7 +408,7 @@ class CopiedHot(EveryState):
 @pytest.mark.promises("S79c", "S80a")
 @pytest.mark.parametrize("way_of_copying", ["rsync -a", "tar"])
 def test_a_hot_copy_of_a_whole_running_spool_replaces_nothing(new_mount, receiver, folder, tmpfs, way_of_copying):
-    """Regression (ID5), in the way of its finding: half of a capture replaced the whole that had been delivered since."""
+    """Regression: half of a capture replaced the whole that had been delivered since."""
     state = CopiedHot(way_of_copying, new_mount, receiver, folder, tmpfs("spool-disk", DISK + SENT) / "spool")
     mount = state.mount
     state.settle()
@@ -515,7 +515,7 @@ def put_back(mount, way):
 
 @pytest.mark.promises("S80a", "S80c")
 def test_an_older_capture_that_is_put_back_replaces_nothing(revised, receiver, way):
-    """Regression (ID8): it replaced the newer one at the server."""
+    """Regression: it replaced the newer one at the server."""
     mount = revised
     put_back(mount, way)
     mount.start()
@@ -545,7 +545,7 @@ def get_its_number(mount):
 
 @pytest.mark.promises("S79a")
 def test_an_inode_number_that_was_used_again_carries_no_number_of_a_template(new_mount, receiver):
-    """Regression (ID6): another file in the spool was the capture that had had its inode number, and replaced that one at the receiver."""
+    """Regression: another file in the spool was the capture that had had its inode number, and replaced that one at the receiver."""
     mount = new_mount(receiver, "--name-template", "{seq:3}.{ext}")
     (mount.root / "a.mov").write_bytes(b"the first capture")
     mount.wait_for("a.mov", "complete")
@@ -697,7 +697,7 @@ def test_an_older_capture_replaces_nothing_where_a_copy_stands_in_for_the_catalo
 @pytest.mark.parametrize("put", ["One capture", "rm, cp -a"])
 @pytest.mark.parametrize("before", [remove_in_the_mount, leave_a_later_content, cancel_a_later_content])
 def test_an_older_capture_replaces_nothing_where_the_newer_one_is_not_known_as_delivered(revised, receiver, before, put):
-    """Regression (G3, G5): it replaced what the server alone had."""
+    """Regression: it replaced what the server alone had."""
     mount = revised
     before(mount, receiver)
     if before is remove_in_the_mount:
@@ -720,7 +720,7 @@ def test_an_older_capture_replaces_nothing_where_the_newer_one_is_not_known_as_d
 
 @pytest.mark.promises("S80f")
 def test_what_was_removed_and_is_put_back_is_not_sent_again_and_a_newer_one_is(revised, receiver):
-    """Regression (G3): it was sent again."""
+    """Regression: it was sent again."""
     mount = revised
     subprocess.run(["cp", "-a", mount.spool / "captures/a.mov", mount.backup / "captures/a.mov"], check=True)
     remove_in_the_mount(mount, receiver)
@@ -743,7 +743,7 @@ def test_what_was_removed_and_is_put_back_is_not_sent_again_and_a_newer_one_is(r
 
 @pytest.mark.promises("S80b")
 def test_what_was_delivered_is_known_by_its_content(revised, receiver, way):
-    """Regression (ID9): it was sent again."""
+    """Regression: it was sent again."""
     mount = revised
     captured = mount.spool / "captures" / "a.mov"
     if way == "touch":
@@ -803,7 +803,7 @@ def test_a_clone_of_a_machine_sends_nothing_of_the_original(every_state, new_mou
 
 @pytest.mark.promises("DE138a", "DE138b")
 def test_a_clone_with_a_copy_of_the_spool_has_the_rights_of_both(new_mount, receiver):
-    """G6: what the original had published until then either may replace, the first one to do so does, and the other one gets a number."""
+    """What the original had published until then either may replace, the first one to do so does, and the other one gets a number."""
     original = new_mount(receiver, name="original")
     for name in ("removed.jpg", "kept.jpg"):
         (original.root / name).write_bytes(b"of the time before")
@@ -837,7 +837,7 @@ def test_a_receiver_is_moved(every_state):
 
 @pytest.mark.promises("S77k", "S77l")
 def test_a_receiver_is_restored_from_an_older_copy(new_mount, receiver, folder):
-    """Regression (ID14): the mount said `complete` for good of what the receiver had no more."""
+    """Regression: the mount said `complete` for good of what the receiver had no more."""
     mount = new_mount(receiver)
     (mount.root / "early.txt").write_bytes(b"early")
     mount.wait_for("early.txt", "complete")
@@ -862,7 +862,7 @@ def test_a_receiver_is_restored_from_an_older_copy(new_mount, receiver, folder):
 
 @pytest.mark.promises("S77k")
 def test_what_was_written_again_after_the_receivers_copy_gets_a_number(new_mount, receiver, folder):
-    """G12: the mount has ceased to know the earlier content as its own, and what has no name any more stays."""
+    """The mount has ceased to know the earlier content as its own, and what has no name any more stays."""
     mount = new_mount(receiver)
     (mount.root / "a.txt").write_bytes(b"the earlier content")
     mount.wait_for("a.txt", "complete")

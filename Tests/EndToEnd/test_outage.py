@@ -112,7 +112,7 @@ def test_no_call_waits_for_a_delivery(mount, receiver):
 
 
 def test_time_in_which_the_mount_is_stopped_counts_against_nothing(new_mount, receiver, folder):
-    """Regression (MC14): a mount that went on after a while in the freezer broke off all that it was sending."""
+    """Regression: a mount that went on after a while in the freezer broke off all that it was sending."""
     source = write_random(folder / "source", 24 << 20)
     with ThrottlingProxy(receiver.port, rate=4_000_000) as proxy:
         mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
@@ -132,7 +132,7 @@ def test_time_in_which_the_mount_is_stopped_counts_against_nothing(new_mount, re
 
 
 def test_after_a_stop_while_nothing_is_done_a_file_needs_one_connections_set_up(new_mount, receiver):
-    """Regression (MC4): where nothing was due a stop was not noticed, and the next file went over dead connections."""
+    """Regression: where nothing was due a stop was not noticed, and the next file went over dead connections."""
     with ThrottlingProxy(receiver.port) as proxy:
         mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
         write_random(mount.root / "before.mov", 24 << 20)
@@ -153,7 +153,7 @@ def test_after_a_stop_while_nothing_is_done_a_file_needs_one_connections_set_up(
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["idle", "while a file is being written"])
 def test_after_waking_with_dead_connections_a_file_needs_one_connections_set_up(new_mount, receiver, folder, is_open):
-    """Regression (MC4): it took a minute."""
+    """Regression: it took a minute."""
     clock = Clock(folder, "mount")
     with ThrottlingProxy(receiver.port) as proxy:
         mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}", prefix=clock.prefix)

@@ -144,7 +144,7 @@ def test_what_is_to_be_refused_fails_and_what_is_to_be_replaced_is(new_receiver,
     assert json.loads(receipt["answer"]) == {"replaced": words}
     assert contents(receiver) == {"a.mov": b"one", "a.log": b"four"}
     assert f"delivered in the place of another file, as if-exists says: {words}" in third.program.log
-    # Regression (SV1): the log did not say it. Of its own it says nothing.
+    # Regression: the log did not say it. Of its own it says nothing.
     assert deliver(third, "a.log", b"four and five")["receipt"].get("answer") is None
     assert receiver.program.log.count('"a.log" takes the place of another file') == 1
     assert mount.status("a.log")["file_id"] in receiver.program.log

@@ -166,7 +166,7 @@ def test_mapping_that_outlives_its_descriptor_keeps_the_file_open(mount, receive
 
 @pytest.mark.promises("S50e", "S40a", "S40d")
 def test_writer_whose_first_descriptor_was_closed_dies_with_the_daemon(mount, receiver):
-    """Regression (FS8): a shell's redirection closes one of two descriptors first, and the file counted as finished then."""
+    """Regression: a shell's redirection closes one of two descriptors first, and the file counted as finished then."""
     first = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
     second = os.dup(first)
     os.close(first)
@@ -182,7 +182,7 @@ def test_writer_whose_first_descriptor_was_closed_dies_with_the_daemon(mount, re
 
 @pytest.mark.promises("S51b")
 def test_writer_that_survives_the_daemon_is_waited_for_and_its_file_is_interrupted(mount, receiver):
-    """Regression (FS11): it may have been killed later. The kernel goes on serving it, so the next mount waits for its end."""
+    """Regression: it may have been killed later. The kernel goes on serving it, so the next mount waits for its end."""
     descriptor = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
     os.write(descriptor, b"before the crash, ")
     mount.kill()
@@ -217,7 +217,7 @@ def large_disk(folder):
 
 @pytest.mark.promises("S50f")
 def test_what_is_open_while_the_disk_is_full_is_not_published(large_disk, new_mount, receiver):
-    """Regression (FS12): two copies ended with “No space left on device”, and both parts were published."""
+    """Regression: two copies ended with “No space left on device”, and both parts were published."""
     mount = new_mount(receiver, *ON_CLOSE, spool=large_disk / "spool")
     filler = large_disk / "filler"
     with open(mount.root / "scan.raw", "wb", buffering=0) as file:
@@ -247,7 +247,7 @@ os.close(descriptor)
 
 @pytest.mark.promises("S41o", "S50f")
 def test_what_its_writers_limit_cuts_off_is_not_published(mount, receiver):
-    """Regression (FS12): the program was told, and its part was published."""
+    """Regression: the program was told, and its part was published."""
     command = [sys.executable, "-c", WRITE_TO_THE_LIMIT, mount.root / "scan.raw"]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == f"{errno.EFBIG}\n"
     status = mount.wait_for("scan.raw", "interrupted")
@@ -272,7 +272,7 @@ def disk_with_quotas(folder):
 
 @pytest.mark.promises("S50i")
 def test_nothing_passes_on_a_disk_with_quotas(disk_with_quotas, new_mount, receiver):
-    """Regression (FS12): what a quota had refused a writer was not seen by the daemon, and its part was published."""
+    """Regression: what a quota had refused a writer was not seen by the daemon, and its part was published."""
     mount = new_mount(receiver, *ON_CLOSE, spool=disk_with_quotas / "spool")
     assert "has quotas" in mount.program.log
     with open(mount.root / "scan.raw", "wb", buffering=0) as file:
@@ -310,7 +310,7 @@ def readers(path, count):
 @pytest.mark.promises("S50c")
 @pytest.mark.parametrize("flag", [os.O_APPEND, os.O_TRUNC], ids=["append", "truncate"])
 def test_no_open_is_refused_beside_readers(mount, receiver, flag):
-    """Regression (FS9): one in a hundred failed with EIO, and one with O_TRUNC had emptied the file, which was published so."""
+    """Regression: one in a hundred failed with EIO, and one with O_TRUNC had emptied the file, which was published so."""
     path = mount.root / "scan.raw"
     path.write_bytes(b"x")
     with readers(path, 2):
@@ -324,7 +324,7 @@ def test_no_open_is_refused_beside_readers(mount, receiver, flag):
 
 @pytest.mark.promises("S50c")
 def test_what_the_kernel_copies_beside_a_mapping_is_not_stale(mount, folder):
-    """Regression (FS10): with a reader that passed, the kernel copied what the file had held before."""
+    """Regression: with a reader that passed, the kernel copied what the file had held before."""
     path = mount.root / "scan.raw"
     path.write_bytes(b"A" * BLOCK)
     mount.wait_for("scan.raw", "complete")
@@ -359,7 +359,7 @@ def disk(folder):
 
 @pytest.mark.promises("S50e", "S44a")
 def test_a_shells_redirection_is_whole_after_a_power_cut(new_mount, receiver, disk):
-    """Regression (FS8): the first of two descriptors was closed, and what was written after that was neither synced nor missed."""
+    """Regression: the first of two descriptors was closed, and what was written after that was neither synced nor missed."""
     mount = new_mount(receiver, *ON_CLOSE, spool=disk.mount_point / "spool")
     receiver.stop()
     line = "(head -c 2000000 /dev/urandom; sleep 2.5; head -c 4000000 /dev/urandom) >"
@@ -375,7 +375,7 @@ def test_a_shells_redirection_is_whole_after_a_power_cut(new_mount, receiver, di
 
 @pytest.mark.promises("S50e", "S15a")
 def test_what_was_synced_and_closed_is_published_after_a_power_cut(new_mount, receiver, disk):
-    """Regression (FS13): its content was on the disk, and it was interrupted."""
+    """Regression: its content was on the disk, and it was interrupted."""
     mount = new_mount(receiver, *ON_CLOSE, spool=disk.mount_point / "spool")
     receiver.stop()
     descriptor = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)

@@ -79,7 +79,7 @@ def synchronize_another(disk):
 @pytest.mark.promises("S40c", "S40k")
 @WITH_A_JOURNAL
 def test_a_file_of_zeros_that_has_its_size_is_not_published(power, new_mount, receiver, folder):
-    """Regression (ID3): whole captures of zeros were published as complete."""
+    """Regression: whole captures of zeros were published as complete."""
     faults = Faults(folder)
     mount = new_mount(receiver, spool=power.place / "spool", environment=faults.environment)
     receiver.kill()
@@ -106,7 +106,7 @@ def rows(spool):
 @pytest.mark.parametrize("is_beside", [False, True], ids=["elsewhere", "beside"])
 def test_zeros_that_a_power_cut_left_are_not_published_from_a_copy_without_attributes(
         power, new_mount, receiver, folder, way, is_beside):
-    """Regression (G4): the spool was copied before the first start after the cut, and name and size proved a capture of zeros."""
+    """Regression: the spool was copied before the first start after the cut, and name and size proved a capture of zeros."""
     mount = new_mount(receiver, spool=power.place / "spool")
     receiver.kill()
     # The flush after the close takes longer than the catalog, also on a busy machine.
@@ -134,7 +134,7 @@ def test_zeros_that_a_power_cut_left_are_not_published_from_a_copy_without_attri
 @pytest.mark.promises("S40l")
 @WITH_A_JOURNAL
 def test_a_delivered_file_of_which_the_disk_lost_the_copy_is_published_under_no_other_name(power, new_mount, receiver, folder):
-    """Regression (ID3): it was complete, and a rename published the zeros that the power cut had left here."""
+    """Regression: it was complete, and a rename published the zeros that the power cut had left here."""
     faults = Faults(folder)
     mount = new_mount(receiver, spool=power.place / "spool", environment=faults.environment)
     content = os.urandom(SIZE)
@@ -354,7 +354,7 @@ def is_on_disk(path):
 @pytest.mark.promises("S44g")
 @WITH_A_JOURNAL
 def test_a_file_that_is_being_written_gets_to_the_disk(power, new_mount, receiver):
-    """Regression (ID10): the kernel does it in its own time and order, and a power cut left zeros in the middle."""
+    """Regression: the kernel does it in its own time and order, and a power cut left zeros in the middle."""
     mount = new_mount(receiver, spool=power.place / "spool")
     receiver.kill()
     content = os.urandom(SIZE)
@@ -377,7 +377,7 @@ def test_a_file_that_is_being_written_gets_to_the_disk(power, new_mount, receive
 @pytest.mark.promises("S44g")
 @EVERY_KIND
 def test_of_a_recording_a_power_cut_takes_the_end_alone(power, new_mount, receiver):
-    """Regression (ID10): it had zeros in the middle. Of what was written so long ago that it is on the disk, any part of the rest is lost."""
+    """Regression: it had zeros in the middle. Of what was written so long ago that it is on the disk, any part of the rest is lost."""
     mount = new_mount(receiver, spool=power.place / "spool")
     receiver.kill()
     descriptor, written, begun = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT), [], time.monotonic()

@@ -52,7 +52,7 @@ def publishes_at_s3(method, path, _):
 @pytest.mark.promises("S76c")
 @pytest.mark.parametrize("size", [300_000, 2 * PART], ids=["whole file", "parts"])
 def test_s3_keeps_what_came_last(rclone, new_s3_mount, way, size):
-    """Regression (DS31): the first request was broken off, and came to the server after the second one. Rclone ignores conditions: the mount
+    """Regression: the first request was broken off, and came to the server after the second one. Rclone ignores conditions: the mount
     alone keeps the order."""
     with LateFront(rclone.port, publishes_at_s3, LATE_SECONDS) as front:
         mount = new_s3_mount(rclone.url(port=front.port))
@@ -82,7 +82,7 @@ class PublishesAtTus:
 @pytest.mark.parametrize(
     ("kind", "size"), [("resumable-upload", 300_000), ("one-upload", 9 * MIB), ("tuspyserver", 9 * MIB)])
 def test_tus_keeps_what_came_last(new_tus, new_mount, kind, way, size):  # noqa: F811
-    """Regression (DS31): as at S3."""
+    """Regression: as at S3."""
     tus = new_tus(kind)
     with LateFront(tus.port, PublishesAtTus(), LATE_SECONDS) as front:
         mount = new_mount(None, "--chunk-size", "4MiB", to=tus.url(front.port))

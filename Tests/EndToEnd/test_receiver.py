@@ -30,7 +30,7 @@ def test_files_root_is_where_the_development_token_publishes(new_receiver, new_m
 
 
 def test_it_says_its_version():
-    """Regression (NU10): it had no --version."""
+    """Regression: it had no --version."""
     done = subprocess.run([str(RECEIVER_TOOL), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOON)
     assert done.returncode == 0 and done.stdout.strip().count(".") == 2, done
 
@@ -76,7 +76,7 @@ def held_session(client, name, durable=False):
 
 
 def test_the_operator_sees_and_ends_what_machines_have_left(new_receiver):
-    """Regression (SV5): a quota was held by uploads of a machine that was gone, which no operator could see or end."""
+    """Regression: a quota was held by uploads of a machine that was gone, which no operator could see or end."""
     receiver = new_receiver()
     client = ProtocolClient(receiver)
     kept, other = held_session(client, "kept.mov", durable=True), held_session(client, "other.mov")
@@ -104,7 +104,7 @@ def test_the_operator_sees_and_ends_what_machines_have_left(new_receiver):
 
 
 def test_the_operator_tells_two_users_of_one_root_apart(new_receiver, folder):
-    """Regression (SV5, G16): the list said where an upload would be published, and not whose it was."""
+    """Regression: the list said where an upload would be published, and not whose it was."""
     authority = Authority(folder / "authority")
     receiver = new_receiver(start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
     tokens = ("first-" + "1" * 32, "second-" + "2" * 32)
@@ -122,7 +122,7 @@ def test_the_operator_tells_two_users_of_one_root_apart(new_receiver, folder):
 
 
 def test_the_log_says_whose_a_line_is(new_receiver, folder):
-    """Regression (SV7): two users of one root published files of one name, and nothing said whose they were."""
+    """Regression: two users of one root published files of one name, and nothing said whose they were."""
     authority = Authority(folder / "authority")
     receiver = new_receiver("--log-level", "debug", start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
     tokens = ("first-" + "1" * 32, "second-" + "2" * 32)
@@ -144,7 +144,7 @@ def test_the_log_says_whose_a_line_is(new_receiver, folder):
 
 @pytest.mark.parametrize("expired", [True, False])
 def test_a_certificate_that_has_ended_is_said(new_receiver, folder, expired):
-    """Regression (SV11): it was taken without a word."""
+    """Regression: it was taken without a word."""
     authority = Authority(folder / "authority")
     operators_token = folder / "operator"
     operators_token.write_text("o" * 40)
@@ -159,7 +159,7 @@ def test_a_certificate_that_has_ended_is_said(new_receiver, folder, expired):
 
 @pytest.mark.promises("S72f")
 def test_a_session_that_a_client_relies_upon_never_ends_by_itself(new_receiver):
-    """Regression (MC1): it was deleted with the only copy after --session-max-age, also over restarts."""
+    """Regression: it was deleted with the only copy after --session-max-age, also over restarts."""
     receiver = new_receiver("--session-max-age", "2s")
     client = ProtocolClient(receiver)
     kept, other = held_session(client, "kept.mov", durable=True), held_session(client, "other.mov")
@@ -177,7 +177,7 @@ def test_a_session_that_a_client_relies_upon_never_ends_by_itself(new_receiver):
 @pytest.mark.promises("S72h")
 @pytest.mark.parametrize("days", [8, -8])
 def test_a_clock_that_is_set_by_days_ends_no_session_that_a_client_relies_upon(new_receiver, folder, days):
-    """Regression (MC1): a start with the clock eight days ahead deleted the only copy, without a word."""
+    """Regression: a start with the clock eight days ahead deleted the only copy, without a word."""
     clock = Clock(folder, "receiver")
     receiver = new_receiver("--session-max-age", "2s", prefix=clock.prefix)
     client = ProtocolClient(receiver)
@@ -198,7 +198,7 @@ def test_a_clock_that_is_set_by_days_ends_no_session_that_a_client_relies_upon(n
 
 @pytest.mark.promises("P50", "S72h")
 def test_that_an_upload_was_published_which_a_client_relied_upon_stays_known(new_receiver):
-    """Regression (G8): a mount that had been away for --session-max-age heard that its recording was lost, which was published whole."""
+    """Regression: a mount that had been away for --session-max-age heard that its recording was lost, which was published whole."""
     receiver = new_receiver("--session-max-age", "2s")
     client = ProtocolClient(receiver)
     kept, other = held_session(client, "kept.mov", durable=True), held_session(client, "other.mov")
@@ -225,7 +225,7 @@ def test_durable_max_bounds_what_is_kept(new_receiver):
 
 
 def test_it_listens_at_every_address_that_is_named(new_receiver):
-    """Regression (SV10): of two --listen the last one won without a word."""
+    """Regression: of two --listen the last one won without a word."""
     receiver = new_receiver("--listen", "[::1]:0")
     lines = wait_until(
         lambda: len(lines := [line for line in receiver.program.output if line.startswith("listening")]) == 2 and lines,
@@ -246,7 +246,7 @@ def test_one_address_twice_is_refused(folder):
 @pytest.mark.parametrize("arguments", [
     ["serve", "--development", "--listen", "127.0.0.1:0", "--root"], ["sessions", "--root"], ["end", "0123", "--root"]])
 def test_a_root_that_is_no_text_is_refused(folder, arguments):
-    """Regression (NM2): the root became another folder, with U+FFFD in its name; `sessions` and `end` asked the receiver of that."""
+    """Regression: the root became another folder, with U+FFFD in its name; `sessions` and `end` asked the receiver of that."""
     place = bytes(folder) + b"/root-\xff"
     done = subprocess.run(
         [RECEIVER_TOOL, *arguments, place], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=clean_environment(), timeout=SOON)
@@ -305,7 +305,7 @@ def test_users_are_numbered_by_their_line_also_beside_a_development_token(folder
 
 
 def test_a_stop_answers_what_it_took(new_receiver):
-    """Regression (SV9): a chunk that followed the last answer of its connection was taken whole, and not answered."""
+    """Regression: a chunk that followed the last answer of its connection was taken whole, and not answered."""
     receiver = new_receiver()
     client = ProtocolClient(receiver)
     session = Session(client, chunk_size=256 << 10)
@@ -350,7 +350,7 @@ def test_a_stop_answers_what_it_took(new_receiver):
 
 
 def test_files_that_wait_for_their_quota_say_so_in_the_summary(new_receiver, new_mount, folder):
-    """Regression (SV12): the summary had no error and no next attempt."""
+    """Regression: the summary had no error and no next attempt."""
     authority = Authority(folder / "authority")
     receiver = new_receiver(start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
     receiver.new_tokens = f"files {'t' * 40} quota=1MB\n"

@@ -53,7 +53,7 @@ def test_wrong_token(new_mount, receiver, folder):
 
 @pytest.mark.promises("DE109")
 def test_a_wrong_token_is_said_before_the_first_capture(new_mount, receiver, folder):
-    """Regression (NU9): it was said only with the first capture."""
+    """Regression: it was said only with the first capture."""
     token = folder / "token"
     token.write_text("this-is-not-the-token\n")
     token.chmod(0o600)
@@ -179,7 +179,7 @@ def test_file_larger_than_the_receiver_takes(new_receiver, new_mount):
 
 @pytest.mark.promises("S29c", "S29d")
 def test_what_the_receiver_takes_is_known_beforehand(new_receiver, new_mount):
-    """Regression (PR12): that a recording was too large for the receiver was found out when it was complete."""
+    """Regression: that a recording was too large for the receiver was found out when it was complete."""
     receiver = new_receiver("--max-file-size", 10_000_000)
     mount = new_mount(receiver, "--rule", "strict/* too-large=refuse")
     path = mount.root / "take.mov"

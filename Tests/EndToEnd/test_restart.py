@@ -1,4 +1,4 @@
-"""The daemon is started again: over a huge backlog, over a mount whose daemon is dead, and under writers (spec H7)."""
+"""The daemon is started again: over a huge backlog, over a mount whose daemon is dead, and under writers."""
 
 import errno
 import os

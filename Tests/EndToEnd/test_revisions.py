@@ -33,7 +33,7 @@ def delivered(mount, receiver):
 
 @pytest.mark.promises("P121")
 def test_of_a_large_file_what_is_new_is_sent_alone(delivered, mount, receiver):
-    """Regression (HU4): all of it was sent for each appended line."""
+    """Regression: all of it was sent for each appended line."""
     appended, sent = delivered(lambda file: file.write(b"x" * 1000), "ab")
     assert appended["bytes"]["total"] == 40 * MB + 1000 and sent <= 1 << 20
     assert appended["chunks"]["reused"] == appended["chunks"]["total"] - 1
@@ -109,7 +109,7 @@ def test_under_a_quota_what_is_new_is_sent_alone(new_receiver, new_mount, folder
 
 @pytest.mark.promises("S33c")
 def test_lines_that_follow_one_another_are_sent_together(mount, receiver):
-    """Regression (HU4): 30 appended lines were 24 publications."""
+    """Regression: 30 appended lines were 24 publications."""
     path = mount.root / "run.csv"
     write_random(path, 20 * MB)
     mount.wait_for("run.csv", "complete", timeout=60)
@@ -125,7 +125,7 @@ def test_lines_that_follow_one_another_are_sent_together(mount, receiver):
 
 @pytest.mark.promises("DE151")
 def test_s3_copies_the_parts_that_are_the_same(moto, new_s3_mount):
-    """Regression (HU4): all of a file was sent to S3 for each appended line."""
+    """Regression: all of a file was sent to S3 for each appended line."""
     copies, bodies = [], []
 
     def watches(method, path, fields):

@@ -1,4 +1,4 @@
-"""Delivery to S3 (spec G3): whole, while it is written, and interrupted. Contents are compared at the server."""
+"""Delivery to S3: whole, while it is written, and interrupted. Contents are compared at the server."""
 
 import contextlib
 import datetime

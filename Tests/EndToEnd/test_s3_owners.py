@@ -21,7 +21,7 @@ def deliver(mount, name, content):
 @KINDS
 @pytest.mark.promises("DE25", "DE26c", "DE26d")
 def test_two_machines_with_one_bucket_keep_all_their_captures(s3, new_s3_mount, content):
-    """Regression (SV1): the later capture replaced the other one. rclone ignores conditions, moto keeps them."""
+    """Regression: the later capture replaced the other one. rclone ignores conditions, moto keeps them."""
     first, second = (new_s3_mount(s3.url("day"), name=name) for name in ("first", "second"))
     assert deliver(first, "DSC0001.JPG", content)["published_name"] == "day/DSC0001.JPG"
     status = deliver(second, "DSC0001.JPG", b"other" + content)
@@ -73,7 +73,7 @@ def test_a_key_that_is_taken_while_the_file_is_sent_stays(moto, new_s3_mount):
 @pytest.mark.parametrize("conditions", ["ignored", "ignored at completions", "refused"])
 @pytest.mark.promises("DE26d")
 def test_a_server_that_keeps_no_conditions_is_asked_before(moto, new_s3_mount, content, conditions):
-    """Regression (DS5): Ceph 16 ignores the condition of a completion."""
+    """Regression: Ceph 16 ignores the condition of a completion."""
     def changes(method, path, headers):
         if conditions == "refused" and ("If-None-Match" in headers or "If-Match" in headers):
             return 501, "NotImplemented"

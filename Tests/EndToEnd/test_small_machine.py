@@ -81,7 +81,7 @@ def deliver(mount, receiver, folder, small=200):
 @pytest.mark.parametrize("program", ["mount", "receiver"])
 @pytest.mark.parametrize("chunk", ["256KiB", "32MiB"])
 def test_the_least_memory_is_enough(group, new_receiver, new_mount, folder, program, chunk):
-    """Regression (MC7): a receiver of 128 MB was killed by chunks of 32 MiB again and again."""
+    """Regression: a receiver of 128 MB was killed by chunks of 32 MiB again and again."""
     small = group(memory=MEMORY_MIN_OF_LARGEST_CHUNKS if chunk == "32MiB" else MEMORY_MIN)
     receiver = new_receiver(prefix=small.prefix if program == "receiver" else ())
     mount = new_mount(receiver, "--chunk-size", chunk, prefix=small.prefix if program == "mount" else ())
@@ -96,7 +96,7 @@ FILES_BEYOND_MEMORY = 6000
 @needs("control-groups")
 @pytest.mark.promises("S45j", "S45k")
 def test_files_beyond_memory_keep_their_names_status_and_words(group, new_receiver, new_mount):
-    """Regression (MC5): pending files were not bounded in memory, and a mount that they had killed was killed at each start."""
+    """Regression: pending files were not bounded in memory, and a mount that they had killed was killed at each start."""
     small = group(memory=MEMORY_MIN)
     receiver = new_receiver()
     receiver.stop()
@@ -189,7 +189,7 @@ def test_copies_of_files_beyond_memory_go_after_their_time(group, new_receiver, 
 
 @pytest.mark.parametrize("program", ["mount", "receiver"])
 def test_the_fewest_descriptors_are_enough_for_one_mount(new_receiver, new_mount, folder, program):
-    """Regression (MC6, MC9): publications of small files had all descriptors, and what came with them was refused."""
+    """Regression: publications of small files had all descriptors, and what came with them was refused."""
     few = Limits(descriptors=DESCRIPTORS_MIN).prefix()
     receiver = new_receiver(prefix=few if program == "receiver" else ())
     mount = new_mount(receiver, prefix=few if program == "mount" else ())
@@ -202,7 +202,7 @@ def test_the_fewest_descriptors_are_enough_for_one_mount(new_receiver, new_mount
 
 
 def test_a_receiver_without_a_descriptor_waits_for_one(new_receiver):
-    """Regression (MC6): a third of a core went into trying to accept a connection that could not be taken."""
+    """Regression: a third of a core went into trying to accept a connection that could not be taken."""
     receiver = new_receiver()
     process = receiver.program.process.pid
     _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
@@ -217,7 +217,7 @@ def test_a_receiver_without_a_descriptor_waits_for_one(new_receiver):
 
 
 def test_a_mount_without_a_descriptor_says_so(new_mount, receiver):
-    """Regression (MC9): the receiver was called refused or unreachable, and the spool's disk was to be checked."""
+    """Regression: the receiver was called refused or unreachable, and the spool's disk was to be checked."""
     mount = new_mount(receiver)
     process = mount.program.process.pid
     with open(mount.root / "a.mov", "wb", buffering=0) as file:
@@ -234,7 +234,7 @@ def test_a_mount_without_a_descriptor_says_so(new_mount, receiver):
 @pytest.mark.promises("S29e")
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY, os.O_WRONLY | os.O_CREAT | os.O_EXCL], ids=["read", "write", "create"])
 def test_what_the_daemon_cannot_open_is_no_limit_of_the_caller(mount, flags):
-    """Regression (MC9): EMFILE says that the program that asks has too many files open."""
+    """Regression: EMFILE says that the program that asks has too many files open."""
     (mount.root / "a.mov").write_bytes(b"content")
     mount.wait_for("a.mov", "complete")
     process = mount.program.process.pid
@@ -248,7 +248,7 @@ def test_what_the_daemon_cannot_open_is_no_limit_of_the_caller(mount, flags):
 
 
 def test_a_receiver_takes_as_many_descriptors_as_it_may(new_receiver):
-    """Regression (MC6): what a shell gives by itself is too little for a dozen mounts."""
+    """Regression: what a shell gives by itself is too little for a dozen mounts."""
     receiver = new_receiver(prefix=(installed("prlimit"), "--nofile=128:4096"))
     limits = pathlib.Path(f"/proc/{receiver.program.process.pid}/limits").read_text()
     assert next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3:5] == ["4096", "4096"]
@@ -256,7 +256,7 @@ def test_a_receiver_takes_as_many_descriptors_as_it_may(new_receiver):
 
 
 def test_open_files_that_do_nothing_cost_nothing(new_mount, receiver):
-    """Regression (MC13): 2,000 of them took half of a core."""
+    """Regression: 2,000 of them took half of a core."""
     mount = new_mount(receiver)
     files = []
     try:
@@ -290,14 +290,14 @@ def test_too_little_memory_is_said_at_the_start(group, new_mount, receiver, mebi
 @pytest.mark.parametrize("mebibytes, words", [
     (32, "needs 48 MiB, and 128 MiB for chunks of 32 MiB"), (96, "needs 128 MiB for chunks of 32 MiB"), (128, None)])
 def test_too_little_memory_of_a_receiver_is_said_at_the_start(group, new_receiver, mebibytes, words):
-    """Regression (MC7): 64 MiB were said to be enough."""
+    """Regression: 64 MiB were said to be enough."""
     log = new_receiver(prefix=group(memory=mebibytes << 20).prefix).program.log
     assert "a receiver " + words in log if words else "a receiver needs" not in log
 
 
 @needs("control-groups")
 def test_the_least_memory_is_enough_for_several_destinations(group, new_receiver, new_mount, folder):
-    """Regression (MC5): each of four took all memory that was left; the mount was killed for it."""
+    """Regression: each of four took all memory that was left; the mount was killed for it."""
     small = group(memory=MEMORY_MIN + 3 * MEMORY_OF_A_FURTHER_DESTINATION)
     receiver, *others = (new_receiver(name=name) for name in ("main", "second", "third", "fourth"))
     options = [word for other in others for word in (
@@ -312,7 +312,7 @@ def test_the_least_memory_is_enough_for_several_destinations(group, new_receiver
 @needs("control-groups")
 @pytest.mark.parametrize("program", ["mount", "receiver"])
 def test_too_few_threads_are_said_at_the_start(group, new_mount, receiver, folder, program):
-    """Regression (MC15): both ended with SIGILL, some of them in the middle of a recording; and the number did not depend on `--threads`."""
+    """Regression: both ended with SIGILL, some of them in the middle of a recording; and the number did not depend on `--threads`."""
     prefix = group(threads=16).prefix
     if program == "mount":
         code, words = new_mount(receiver, "--threads", "20", start=False, prefix=prefix).start_and_fail()
@@ -327,7 +327,7 @@ def test_too_few_threads_are_said_at_the_start(group, new_mount, receiver, folde
 
 
 def test_a_clock_that_is_set_removes_no_copy_before_its_time(new_mount, receiver, folder):
-    """Regression (MC15): with `--keep 1h` everything went within 3 seconds of a jump by 2 hours."""
+    """Regression: with `--keep 1h` everything went within 3 seconds of a jump by 2 hours."""
     clock = Clock(folder, "mount")
     mount = new_mount(receiver, "--keep", "1h", prefix=clock.prefix)
     (mount.root / "a.mov").write_bytes(b"content")
@@ -342,7 +342,7 @@ def test_a_clock_that_is_set_removes_no_copy_before_its_time(new_mount, receiver
 
 
 def test_a_receiver_that_is_stopped_is_tried_now_and_then(new_mount, receiver, folder, stopped_seconds):
-    """Regression (MC14): in 75 s each of 60 chunks was given up once or twice, and sent again."""
+    """Regression: in 75 s each of 60 chunks was given up once or twice, and sent again."""
     source = write_random(folder / "source", 60 << 20)
     with ThrottlingProxy(receiver.port, rate=4_000_000) as proxy:
         mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")

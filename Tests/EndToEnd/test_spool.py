@@ -25,7 +25,7 @@ def mode(path):
 @needs("root")
 @pytest.mark.promises("SE1a")
 def test_another_user_reaches_nothing_through_a_spool_that_was_there_before(new_mount, receiver, folder):
-    """Regression (PR3): a user moved a folder of theirs in the spool, put a symbolic link there, and had root's daemon make
+    """Regression: a user moved a folder of theirs in the spool, put a symbolic link there, and had root's daemon make
     files behind it."""
     folder.chmod(0o755)
     outside = folder / "outside"
@@ -64,7 +64,7 @@ def test_another_user_reaches_nothing_through_a_spool_that_was_there_before(new_
 
 @pytest.mark.promises("SE1b")
 def test_an_open_spool_that_holds_other_things_is_refused(stopped):
-    """Regression (PR3): it was accepted."""
+    """Regression: it was accepted."""
     (stopped.spool / "photos").mkdir(parents=True)
     stopped.spool.chmod(0o755)
     code, stderr = stopped.start_and_fail()
@@ -86,7 +86,7 @@ def test_another_users_spool_is_refused(stopped):
 
 @pytest.mark.promises("SE3")
 def test_a_spool_in_another_mount_is_refused(new_mount, receiver):
-    """Regression (NU6): the outer mount uploaded the inner one's key."""
+    """Regression: the outer mount uploaded the inner one's key."""
     outer = new_mount(receiver)
     (outer.root / "day/deeper").mkdir(parents=True)
     (outer.root / "link").symlink_to("day")
@@ -100,7 +100,7 @@ def test_a_spool_in_another_mount_is_refused(new_mount, receiver):
 @needs("root")
 @pytest.mark.promises("SE3")
 def test_a_spool_in_another_mount_is_known_through_a_bind_mount(new_mount, receiver, folder):
-    """Regression (NU6)."""
+    """Regression."""
     outer = new_mount(receiver)
     (outer.root / "day").mkdir()
     elsewhere = folder / "elsewhere"
@@ -124,7 +124,7 @@ def test_a_spool_in_another_mount_is_known_through_a_bind_mount(new_mount, recei
 
 @pytest.mark.promises("SE4")
 def test_a_mount_that_is_refused_leaves_nothing_behind(new_mount, receiver):
-    """Regression (NU7): a spool in the mount point was made and then refused, and made the next, right mount fail."""
+    """Regression: a spool in the mount point was made and then refused, and made the next, right mount fail."""
     mount = new_mount(receiver, start=False)
     right = mount.spool
     mount.spool = mount.root / "deep/spool"
@@ -198,7 +198,7 @@ def test_a_mount_that_is_refused_a_spool_in_use_leaves_nothing_behind(mount, new
 @needs("root")
 @pytest.mark.promises("SE5a", "SE5b")
 def test_a_capture_that_another_user_cannot_read_tells_them_nothing(new_mount, receiver, folder):
-    """Regression (PR8): with allow_other the status showed every user the names, sizes and digests that modes hide."""
+    """Regression: with allow_other the status showed every user the names, sizes and digests that modes hide."""
     folder.chmod(0o755)
     mount = new_mount(receiver, "--allow-other", start=False)
     mount.folder.chmod(0o755)

@@ -173,7 +173,7 @@ ENDLESS = {
 def test_a_lie_of_the_receiver_costs_little_has_a_reason_and_holds_up_no_other(
     new_mount, receiver, authority, tampering, folder, lie
 ):
-    """As of the other protocols in test_lying_servers, over TLS: the same answer, as often as it is asked for (spec E8)."""
+    """As of the other protocols in test_lying_servers, over TLS: the same answer, as often as it is asked for."""
     wanted, last, answered = ENDLESS[lie]
     size, sent, lies = 6 * CHUNK, [], []
 

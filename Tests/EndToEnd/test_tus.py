@@ -1,4 +1,4 @@
-"""Delivery to tus servers (spec G2) behind a front that does TLS 1.3: whole, while it is written, and interrupted."""
+"""Delivery to tus servers behind a front that does TLS 1.3: whole, while it is written, and interrupted."""
 
 import http.client
 import json

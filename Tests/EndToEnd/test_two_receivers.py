@@ -33,7 +33,7 @@ def receivers(new_receiver, authority):
 
 
 def test_a_mount_says_that_two_receivers_answer(receivers, new_mount):
-    """Regression (SV3): a large file was sent again and again, and nothing said why."""
+    """Regression: a large file was sent again and again, and nothing said why."""
     one, other = receivers
     with Turns(one.port, other.port) as turns:
         mount = new_mount(
@@ -45,7 +45,7 @@ def test_a_mount_says_that_two_receivers_answer(receivers, new_mount):
 
 @pytest.mark.promises("P120")
 def test_doctor_counts_the_receivers_at_an_address(receivers):
-    """Regression (SV3)"""
+    """Regression"""
     one, other = receivers
     with Turns(one.port, other.port) as turns:
         found = of(one, to=f"https://127.0.0.1:{turns.port}").finding("http")

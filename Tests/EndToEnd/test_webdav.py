@@ -1,4 +1,4 @@
-"""Delivery to WebDAV servers (spec G7): Apache's mod_dav, nginx with dav_ext, rclone and WsgiDAV."""
+"""Delivery to WebDAV servers: Apache's mod_dav, nginx with dav_ext, rclone and WsgiDAV."""
 
 import base64
 import contextlib

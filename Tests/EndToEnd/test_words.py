@@ -27,7 +27,7 @@ def refusal(mount, word, name):
 
 @pytest.mark.promises("S77a", "S77b", "S77c", "S77g")
 def test_s77_words_are_written_as_a_shell_does_and_nothing_else_is_taken(mount, receiver):
-    """Regression (PR9): SIGUSR1, the only lever there was, published every interrupted file."""
+    """Regression: SIGUSR1, the only lever there was, published every interrupted file."""
     run_writer(RECORDER, mount.root / "a.mov", number=signal.SIGKILL)
     run_writer(RECORDER, mount.root / "b.mov", number=signal.SIGKILL)
     mount.wait_for("a.mov", "interrupted")
@@ -53,7 +53,7 @@ def test_s77_words_are_written_as_a_shell_does_and_nothing_else_is_taken(mount, 
 
 @pytest.mark.promises("S77j")
 def test_s77_a_signal_publishes_nothing(mount, receiver):
-    """Regression (PR9, ST7): the runtime's own SIGUSR1 published what was interrupted."""
+    """Regression: the runtime's own SIGUSR1 published what was interrupted."""
     run_writer(RECORDER, mount.root / "a.mov", number=signal.SIGKILL)
     mount.wait_for("a.mov", "interrupted")
     mount.program.signal(signal.SIGUSR1)
@@ -186,7 +186,7 @@ def test_s77_a_word_for_one_of_several_destinations(new_receiver, new_mount):
 
 @pytest.mark.promises("S77i")
 def test_s77_the_commands(mount, receiver):
-    """Regression (PR9)."""
+    """Regression."""
     receiver.stop()
     (mount.root / "day 1").mkdir()
     names = ["day 1/a b.mov", "[x]*.mov", os.fsdecode(b"raw\xff.mov"), "c.mov"]

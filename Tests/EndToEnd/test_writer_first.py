@@ -1,5 +1,5 @@
-"""The writer comes first (spec A5): what reads, hashes and sends has a lower priority than what answers the kernel, and holds nothing
-that this needs; and a recording does not push out of memory what the machine works with (spec C1)."""
+"""The writer comes first: what reads, hashes and sends has a lower priority than what answers the kernel, and holds nothing
+that this needs; and a recording does not push out of memory what the machine works with."""
 
 import contextlib
 import ctypes
@@ -200,7 +200,7 @@ def lies_in_memory(folder):
 
 @pytest.mark.parametrize("destinations", [1, 2])
 def test_a_recording_leaves_the_page_cache(new_mount, new_receiver, folder, destinations):
-    """Of 400 MiB, which is beyond the 256 MiB of spec C1: what was acknowledged before it was so long as well."""
+    """Of 400 MiB, which is beyond the 256 MiB from which pages are dropped: what was acknowledged before it was so long as well."""
     if lies_in_memory(folder):
         pytest.skip("the folder for temporary files lies in memory")
     first, second = new_receiver(), new_receiver(name="second") if destinations == 2 else None

@@ -42,7 +42,7 @@ import UploadFS
     }
   }
 
-  /// Regression (FS12): its program alone was told, and the part was published.
+  /// Regression: its program alone was told, and the part was published.
   @Test(.promises("S41o")) func aFileThatEndsAtItsWritersOwnLimitIsInterrupted() async throws {
     try await mounted { side in
       let limited = try side.another("limited")

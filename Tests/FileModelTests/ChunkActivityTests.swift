@@ -140,7 +140,7 @@ import Testing
     #expect(writer.activity.quietEpoch(at: 0) == 7)
   }
 
-  /// Regression (HU3, HU8): each `ftruncate` of a growing file made all of its chunks news, which then waited for quiet anew: nothing was
+  /// Regression: each `ftruncate` of a growing file made all of its chunks news, which then waited for quiet anew: nothing was
   /// sent of a recorder that extends its file with each frame, and each call cost as much as the file has chunks.
   @Test func makingAFileLonger_isNoNewsOfItsChunks() throws {
     var writer = Writer(sizeBytes: 350)

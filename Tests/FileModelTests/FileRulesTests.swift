@@ -77,7 +77,7 @@ private func matches(_ pattern: String, _ path: String) throws -> Bool {
     #expect(rules.settings(for: RelativePath("x")) == FileSettings())
   }
 
-  /// Regression (NM4): to Swift an equals sign and a combining mark behind it are one character.
+  /// Regression: to Swift an equals sign and a combining mark behind it are one character.
   @Test func aRulesProperty_isCutAtBytes() throws {
     let rule = try FileRule("*.mov name=\u{301}{name}")
     #expect(rule.name.map { Array($0.text.utf8) } == Array("\u{301}{name}".utf8))

@@ -102,7 +102,7 @@ private final class Gate: OutputTarget {
 }
 
 @Suite struct OutputThreadTests {
-  /// Regression (MC2): a stderr without a reader stopped every thread that logged.
+  /// Regression: a stderr without a reader stopped every thread that logged.
   @Test(.timeLimit(.minutes(2))) func aTargetThatTakesNothing_holdsUpNothing_andLosesOnlyWhatIsCounted() throws {
     let (held, free) = (Gate(isOpen: false), Gate(isOpen: true))
     let output = OutputThread([(held, .lines), (free, .datagrams)])
@@ -142,7 +142,7 @@ private final class Gate: OutputTarget {
 }
 
 @Suite struct OutputTargetTests {
-  /// Regression (MC2).
+  /// Regression.
   @Test func aFullPipe_isNotWaitedFor() throws {
     var ends: [Int32] = [-1, -1]
     try #require(pipe(&ends) == 0)
@@ -159,7 +159,7 @@ private final class Gate: OutputTarget {
     #expect(target.write(text) != .blocked)
   }
 
-  /// Regression (MC11): a full socket of the service manager swallowed SIGTERM.
+  /// Regression: a full socket of the service manager swallowed SIGTERM.
   @Test(arguments: [Int32(1), 2]) func aFullSocket_isNotWaitedFor(kind: Int32) throws {
     var ends: [Int32] = [-1, -1]
     try #require(socketpair(AF_UNIX, kind, 0, &ends) == 0)
@@ -170,7 +170,7 @@ private final class Gate: OutputTarget {
     #expect(target.write(text) == .blocked)
   }
 
-  /// Regression (MC11).
+  /// Regression.
   @Test func aFullNotificationSocket_isNotWaitedFor() throws {
     let path = "\(NotificationSocketFolder.path)/notify"
     let listener = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)

@@ -39,7 +39,7 @@ private struct KeepingHandler: LogHandler {
     #expect(line.unicodeScalars.count == VisibleText.scalarsMax + 1 && line.hasSuffix("…"))
   }
 
-  /// Regression (PR13, DS21): a name or a server's word with a line break forged a line of the log.
+  /// Regression: a name or a server's word with a line break forged a line of the log.
   @Test(.promises("SE13")) func event_isOneVisibleLine() {
     let kept = Kept()
     var logger = Logger(label: "test") { _ in EscapingLogHandler(KeepingHandler(kept: kept)) }

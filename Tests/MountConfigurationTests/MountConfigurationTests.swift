@@ -62,7 +62,7 @@ extension MountConfiguration {
     #expect(configuration.tokenFile == nil)
     #expect(!configuration.allowOther)
     #expect(!configuration.allowPlainHTTP)
-    // Nothing passes the daemon unless it is asked for (FS8 to FS13).
+    // Nothing passes the daemon unless it is asked for.
     #expect(configuration.passthrough == .off)
   }
 
@@ -138,7 +138,7 @@ extension MountConfiguration {
     #expect(further.first?.configuration.tokenFile?.hasSuffix("/keys/my token") == true)
   }
 
-  /// Regression (NM12): a value with a `;` could not be written.
+  /// Regression: a value with a `;` could not be written.
   @Test func semicolonBehindABackslash_isPartOfItsValue() throws {
     let form: [Setting: String] = [
       .to: "form+https://h/p", .spool: "/s", .formExtra: #"note=a\;b; kind=c"#, .formOmit: #"x\;y;z"#,
@@ -289,7 +289,7 @@ extension MountConfiguration {
     #expect(refusal(flags: least.merging([.alsoTo: server[.to] ?? ""]) { $1 }).contains("one address"))
   }
 
-  /// Regression (DS12): it named a host that cannot be.
+  /// Regression: it named a host that cannot be.
   @Test func virtualHost_isNotForAddresses() {
     for host in ["127.0.0.1:9000", "[::1]:9000"] {
       let flags: [Setting: String] = [.to: "s3+http://\(host)/captures", .spool: "/s", .s3Style: "virtual-host"]
@@ -383,7 +383,7 @@ extension MountConfiguration {
     }
   }
 
-  /// Regression (G13): by rule it was ignored there without a word, and what had the name was replaced.
+  /// Regression: by rule it was ignored there without a word, and what had the name was replaced.
   @Test(.promises("DE138f"), arguments: ["number", "refuse"])
   func whatARuleSaysOfNamesOfOthers_isForServersThatCanTell(policy: String) throws {
     let rule = "**/*.mov if-exists=\(policy)"
@@ -544,7 +544,7 @@ extension MountConfiguration {
     #expect(rules.settings(for: RelativePath("a.log")).upload == .never)
   }
 
-  /// Regression (NM2): a path that is no UTF-8 became another one, with U+FFFD in it, without a word.
+  /// Regression: a path that is no UTF-8 became another one, with U+FFFD in it, without a word.
   @Test func whatIsNoUTF8_isRefusedWithItsPlace() throws {
     let refusal = { (check: () throws -> Void) -> String in
       do {
@@ -686,7 +686,7 @@ extension MountConfiguration {
   }
 }
 
-/// Settings for experts (PR22).
+/// Settings for experts.
 @Suite struct ExpertSettingTests {
   private func timing(_ text: String) throws -> UploadTiming {
     var sources = SettingSources()
@@ -742,14 +742,14 @@ extension MountConfiguration {
   }
 
   @Test(
-    "Regression (MC7): 48 MiB were said to be enough for chunks of 32 MiB as well",
+    "Regression: 48 MiB were said to be enough for chunks of 32 MiB as well",
     arguments: [("256KiB", 48), ("12MiB", 48), ("16MiB", 64), ("32MiB", 128)] as [(String, UInt64)])
   func memory_isThatOfTheChunks(chunkSize: String, mebibytes: UInt64) throws {
     #expect(try needs([.chunkSize: chunkSize]).memoryBytes == mebibytes << 20)
     #expect(try needs([:]).memoryBytes == 48 << 20)
   }
 
-  @Test("Regression (MC15): 28 threads were said to be enough, however many `--threads` were asked for")
+  @Test("Regression: 28 threads were said to be enough, however many `--threads` were asked for")
   func threads_areThoseOfTheSettings() throws {
     // Regression: without the thread that searches, which was new, and what comes and goes beside it.
     #expect(try needs().threads == 31)

@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  /// Regression (HU4): each append to an open file was sent as a whole where there was any quota.
+  /// Regression: each append to an open file was sent as a whole where there was any quota.
   @Test(.promises("P121")) func withAQuota_whatLeavesItsSizeOpenIsBased_whereThatFits() {
     #expect(Self.opened(takesBase: true, size: nil).isBased)
     #expect(Self.opened(takesBase: true, size: 8, quota: 1_000_000).isBased)

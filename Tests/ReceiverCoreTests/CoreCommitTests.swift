@@ -4,7 +4,7 @@ import Testing
 import ReceiverCore
 
 @Suite struct CoreCommitTests {
-  @Test("Regression (PR5): a disk that fails after the rename takes nothing back", .promises("P47"))
+  @Test("Regression: a disk that fails after the rename takes nothing back", .promises("P47"))
   func failureAfterTheRename_isFollowedByTheReceipt() {
     let core = CoreHarness()
     let file: [UInt8] = [1, 2, 3, 4, 5]
@@ -28,7 +28,7 @@ import ReceiverCore
 
   /// Found by the systematic faults: the client's file had changed meanwhile, and its session took nothing for ever.
   @Test(
-    "Regression (PR5): a file that has changed since learns that the session is over", .promises("P47"),
+    "Regression: a file that has changed since learns that the session is over", .promises("P47"),
     arguments: [true, false])
   func failureAfterTheRename_isEndedByAnotherContent(byAChunk: Bool) {
     let core = CoreHarness()

@@ -13,7 +13,7 @@ import Testing
     return facts
   }
 
-  @Test("Regression (PR19): the sessions of a token that was exchanged go on", .promises("P5", "P89a", "SE11"))
+  @Test("Regression: the sessions of a token that was exchanged go on", .promises("P5", "P89a", "SE11"))
   func exchangedToken_keepsItsSessions() throws {
     let before = CoreHarness()
     let facts = try #require(opening(before))
@@ -48,7 +48,7 @@ import Testing
     #expect(found.id == facts.id)
   }
 
-  @Test("Regression (SV6): a token that is exchanged while the receiver runs takes nothing from its user")
+  @Test("Regression: a token that is exchanged while the receiver runs takes nothing from its user")
   func credentialsThatChange_keepWhatIsUnderWay() throws {
     let core = CoreHarness()
     let facts = try #require(opening(core))
@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  @Test("Regression (SV6): what is begun after an exchange is found by the new token alone")
+  @Test("Regression: what is begun after an exchange is found by the new token alone")
   func sessionAfterAnExchange_isRecordedUnderTheNewToken() throws {
     let core = CoreHarness()
     let roster = CredentialRoster([core.credential])
@@ -107,7 +107,7 @@ import Testing
     #expect(user.id == core.credential.id)
   }
 
-  @Test("Regression (PR16d): two spellings of one name are two names", .promises("P75a"))
+  @Test("Regression: two spellings of one name are two names", .promises("P75a"))
   func names_areComparedByBytes() throws {
     let core = CoreHarness()
     let first = core.beginFile([1], name: "caf\u{e9}", key: "a")

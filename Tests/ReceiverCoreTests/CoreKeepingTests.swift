@@ -19,7 +19,7 @@ import Testing
 
   // MARK: Relied upon
 
-  @Test("Regression (MC1): a session whose parts existed there alone expired", .promises("P20", "S72c"))
+  @Test("Regression: a session whose parts existed there alone expired", .promises("P20", "S72c"))
   func reliedUponSession_neverExpires() {
     let core = CoreHarness()
     let id = held(core)
@@ -55,8 +55,8 @@ import Testing
     }
   }
 
-  /// Regression (G8): a week after its publication it was forgotten, and a recording of which its client had given up parts, and had not heard
-  /// that it was published, was said to be lost.
+  /// Regression: a week after its publication it was forgotten, and a recording of which its client had given up parts,
+  /// and had not heard that it was published, was said to be lost.
   @Test(.promises("P50", "S72h"), arguments: [false, true])
   func thatAReliedUponSessionWasPublished_staysKnown(isRestarted: Bool) {
     let before = CoreHarness { $0.receiptsMax = 2 }
@@ -113,7 +113,7 @@ import Testing
 
   // MARK: The operator
 
-  @Test("Regression (SV5): no operator could see or end what a machine that was gone had left")
+  @Test("Regression: no operator could see or end what a machine that was gone had left")
   func operator_seesAndEndsWhatIsOpen() {
     let core = CoreHarness()
     let id = held(core)
@@ -250,7 +250,7 @@ import Testing
     }
   }
 
-  @Test("Regression (MC1): a clock that jumped between two starts made receipts old", .promises("P59"))
+  @Test("Regression: a clock that jumped between two starts made receipts old", .promises("P59"))
   func receipts_ageWhileAReceiverRuns() {
     let receipt = PublicationReceipt(
       id: "r", name: "small.txt", sizeBytes: 3, merkleRoot: [], chainTip: [], publishedAt: 0)

@@ -166,7 +166,7 @@ import Testing
   }
 
   @Test(
-    "Regression (SV5): the refusal did not say what unfinished uploads take, of which some may be of machines that are gone"
+    "Regression: the refusal did not say what unfinished uploads take, of which some may be of machines that are gone"
   )
   func quota_saysWhatUnfinishedUploadsTake() {
     let core = CoreHarness(quota: 20)
@@ -186,7 +186,7 @@ import Testing
     #expect(refusal.detail.contains("uploadfs-receiver sessions"))
   }
 
-  @Test("Regression (PR16e): what is published while a root is counted is not forgotten")
+  @Test("Regression: what is published while a root is counted is not forgotten")
   func quota_isCountedAgain_whereSomethingWasPublishedMeanwhile() {
     let core = CoreHarness(quota: 20)
     core.reservation = .reserved

@@ -46,7 +46,7 @@ import Testing
     return nil
   }
 
-  @Test("Regression (PR7): a user sees its own counts, and the operator those of all", .promises("P3", "P72", "SE8"))
+  @Test("Regression: a user sees its own counts, and the operator those of all", .promises("P3", "P72", "SE8"))
   func counts_areTheCallersOwn() {
     func plan(_ target: String, _ token: String?, _ translation: RequestTranslation) -> String {
       switch translation.plan(request("GET", target, token: token)) {

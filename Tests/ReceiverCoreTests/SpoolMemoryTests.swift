@@ -19,7 +19,7 @@ import Testing
     KnownSpoolStart(spool: [UInt8](repeating: 1, count: 16), count: count)
   }
 
-  @Test("Regression (ID5): a spool that was restored from a backup is told so", .promises("P105"))
+  @Test("Regression: a spool that was restored from a backup is told so", .promises("P105"))
   func restored() {
     var memory = SpoolMemory()
     for count in [1, 2, 7] as [UInt64] {

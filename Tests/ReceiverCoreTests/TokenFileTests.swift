@@ -14,7 +14,7 @@ import Testing
       ])
   }
 
-  /// Regression (NM2): the root became another folder, with U+FFFD in its name, without a word.
+  /// Regression: the root became another folder, with U+FFFD in its name, without a word.
   @Test func lineThatIsNoUTF8_isRefused() throws {
     let lines = Array("one token-one\n/srv/".utf8) + [0xe9] + Array(" token-two\n".utf8)
     #expect {
@@ -27,7 +27,7 @@ import Testing
   }
 
   @Test(
-    "Regression (NM2): a root ended at a blank beyond ASCII, and lost the mark that it begins with",
+    "Regression: a root ended at a blank beyond ASCII, and lost the mark that it begins with",
     arguments: [
       "\u{301}x", "a\u{3000}b", "a\u{a0}b", "a\u{2028}b", "a\u{85}b", "\u{200d}x/\u{301}", "\u{3000}", "a\u{fe0f}",
     ])
@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test(
-    "Regression (NM9): a token was cut at its `#`, and let in what was shorter; the folder of the receiver's key was a root"
+    "Regression: a token was cut at its `#`, and let in what was shorter; the folder of the receiver's key was a root"
   )
   func aTokenWithANumberSign_isWhole_andNoClientPublishesBesideTheKey() throws {
     let credentials = try TokenFile.parse(
@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  @Test("Regression (PR19): a line names one user with the tokens that it has and had")
+  @Test("Regression: a line names one user with the tokens that it has and had")
   func line_namesOneUserWithSeveralTokens() throws {
     let credentials = try TokenFile.parse("a token-new also=token-second was=old quota=7 was=older", base: "/root")
     #expect(
@@ -104,7 +104,7 @@ import Testing
   }
 
   @Test(
-    "Regression (ID15): a file that was cut in the middle of a token let in what was left of it, were it one byte",
+    "Regression: a file that was cut in the middle of a token let in what was left of it, were it one byte",
     arguments: 1...70)
   func aFileThatWasCutInAToken_isRefusedOrWarnedOf(bytes: Int) throws {
     let whole = "files " + String(repeating: "0123456789abcdef", count: 4) + "\n"
@@ -123,7 +123,7 @@ import Testing
     #expect(TokenFile.warnings(of: text, try TokenFile.parse(text, base: "/root")).isEmpty)
   }
 
-  @Test("Regression (NM9): a line that is read differently from before was counted, and not named")
+  @Test("Regression: a line that is read differently from before was counted, and not named")
   func linesWithANumberSign_areNamed() throws {
     let token = String(repeating: "a", count: 40)
     let text =

@@ -40,7 +40,7 @@ def described():
 
 
 def test_the_table_of_targets_is_the_manifests():
-    """Regression (TX): the table lacked targets, and said that others depend on nothing."""
+    """Regression: the table lacked targets, and said that others depend on nothing."""
     manifest, table = targets(), described()
     assert {"CLinux", "UploadEngine", "uploadfs-mount", "UploadSimulation"} <= set(manifest), "the pattern no longer fits the manifest"
     assert sorted(table) == sorted(manifest)

@@ -20,7 +20,7 @@ def declared():
 
 
 def test_links_to_symbols_lead_somewhere():
-    """Regression (TX): four led to nothing."""
+    """Regression: four led to nothing."""
     names, dead = declared(), []
     for path, text in TEXTS.items():
         for link in re.findall(r"``([^`\n]+)``", text):
@@ -31,7 +31,7 @@ def test_links_to_symbols_lead_somewhere():
 
 
 def test_every_constant_has_a_reader():
-    """Regression (PR21): tlsSessionMaxAge and those of mappings had none."""
+    """Regression: tlsSessionMaxAge and those of mappings had none."""
     table = SOURCES / "UploadEngine" / "UploadConstants.swift"
     constants = re.findall(r"static let (\w+)", TEXTS[table])
     others = "\n".join(re.sub(r"//.*", "", text) for path, text in TEXTS.items() if path != table)

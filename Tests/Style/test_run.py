@@ -18,7 +18,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("is_inside", [False, True])
 def test_its_instructions_lead_to_where_it_has_mounted(tmp_path, is_inside):
-    """Regression (NU5): in another terminal the mount inside scripts/in-debian13 is a plain folder, and nothing was sent."""
+    """Regression: in another terminal the mount inside scripts/in-debian13 is a plain folder, and nothing was sent."""
     (tmp_path / "scripts").mkdir()
     for name in ("run", "set-up.sh"):
         shutil.copy(SCRIPTS / name, tmp_path / "scripts")

@@ -160,7 +160,7 @@ def cuts_at_characters(text):
 
 
 def test_paths_are_cut_at_bytes():
-    """Regression (NM4): a folder whose name begins with a combining mark was never delivered, or led out of the receiver's root."""
+    """Regression: a folder whose name begins with a combining mark was never delivered, or led out of the receiver's root."""
     cuts = {path: cuts_at_characters(path.read_text()) for path in PATHS}
     found = [f"{path.relative_to(REPOSITORY)}: {line}" for path in cuts if path.name not in HOLDS_NO_PATH for line in cuts[path]]
     assert set(HOLDS_NO_PATH) <= {path.name for path in cuts if cuts[path]}, "take out of HOLDS_NO_PATH what cuts at no character"
@@ -222,7 +222,7 @@ def disregarded(path):
 
 
 def test_unknown_is_a_state_of_its_own():
-    """What the disk could not say is neither none nor zero nor gone (spec D9)."""
+    """What the disk could not say is neither none nor zero nor gone (docs/semantics.md, S40h)."""
     found = [place for path in AT_THE_DISK for place in disregarded(path)]
     assert not found, (
         "do … catch, with what follows from it; or, where an ignored result does no harm, the reason in a comment right above\n"

@@ -21,7 +21,7 @@ private struct ThreadState: Equatable, Sendable {
   }
 }
 
-/// Regression (MC3).
+/// Regression.
 @Suite struct StopArrivalsTests {
   @Test(
     "What each signal means, by the milliseconds at which it comes; a hang-up is negative",
@@ -101,7 +101,7 @@ private struct ThreadState: Equatable, Sendable {
 }
 
 @Suite struct ThreadRoomTests {
-  @Test("Regression (MC15): with too few threads a library ended the program without a word")
+  @Test("Regression: with too few threads a library ended the program without a word")
   func roomForThreads_isFoundBeforeItIsNeeded() throws {
     #expect(ThreadRoom.count(upTo: 5) == 5)
     #expect(ThreadRoom.lack(of: 2, perProcessor: 1) == nil)

@@ -71,7 +71,7 @@ struct CachingPolicyTests {
 
   // MARK: With passthrough
 
-  /// Regression (FS9): the kernel may take the reader's answer first, and refuses the writer then.
+  /// Regression: the kernel may take the reader's answer first, and refuses the writer then.
   @Test(.promises("S50c")) func besideADirectWriter_noReaderPasses_untilItIsReleased() {
     var policy = CachingPolicy()
     let writer = policy.open(Self.passthrough(Self.writing))
@@ -106,7 +106,7 @@ struct CachingPolicyTests {
     let writer = policy.open(Self.passthrough(Self.writing))
     #expect(writer.route == .passthroughDirect)
     #expect(!writer.writesUnseen, "its writes come to the daemon, and it cannot be mapped")
-    // Regression (FS10): what the kernel copies out of a direct handle by itself comes from pages that go stale.
+    // Regression: what the kernel copies out of a direct handle by itself comes from pages that go stale.
     let editor = policy.open(Self.passthrough(Self.both))
     #expect(editor.route == .passthrough)
     #expect(editor.writesUnseen && editor.mayLeaveMapping)
@@ -165,7 +165,7 @@ struct CachingPolicyTests {
     }
   }
 
-  /// Regression (FS9, FS10): opens, answers and releases in any order; the kernel takes the answers in an order of its own, and
+  /// Regression: opens, answers and releases in any order; the kernel takes the answers in an order of its own, and
   /// says that a handle is released when it has forgotten it.
   @Test(.promises("S50c")) func noOpenIsRefused_inWhateverOrderTheAnswersCome() {
     for seed in UInt64(0)..<500 {

@@ -140,7 +140,7 @@ struct FileLabelTests {
     #expect(Self.found(later)["a"]?.interruption == nil)
   }
 
-  /// Regression (ID6, ID12): an inode number of another disk gave a capture another one's identity, and with it that one's receipt.
+  /// Regression: an inode number of another disk gave a capture another one's identity, and with it that one's receipt.
   @Test(.promises("S79a")) func inMovedSpools_inodeNumbersSayNothing() throws {
     let folder = try TemporaryFolder()
     _ = try Self.spool(folder)
@@ -227,7 +227,7 @@ struct FileLabelTests {
     }
   }
 
-  /// Regression (ID4): the attribute of `.spool` counted for that of all files, and what had been open was whole.
+  /// Regression: the attribute of `.spool` counted for that of all files, and what had been open was whole.
   @Test(.promises("S79c"), arguments: [true, false])
   func withoutLabels_whatNothingProvesIsHeld_alsoWhereTheStampKeptItsOwn(capturesAloneWereMoved: Bool) throws {
     let folder = try TemporaryFolder()
@@ -318,7 +318,8 @@ struct FileLabelTests {
     case here, elsewhere, nowhere
   }
 
-  /// Regression (G4): what has the name and the size of a known capture was whole, also where a power cut had left zeros before the copy.
+  /// Regression: what has the name and the size of a known capture was whole, also where a power cut had left zeros
+  /// before the copy.
   @Test(
     .promises("S79c", "S79j"),
     arguments: [
@@ -351,7 +352,7 @@ struct FileLabelTests {
     #expect(found.id == id && found.interruption == expected)
   }
 
-  /// Regression (ID2): zeros were taken for content where parts had been given up.
+  /// Regression: zeros were taken for content where parts had been given up.
   /// Nothing but its name says of one that was being written, or looks otherwise, that it is this one: that is held.
   @Test(
     .promises("S79c", "S79i"),
@@ -455,7 +456,7 @@ struct FileLabelTests {
       labelReading: { (place) throws(SystemError) in try readings.read(place) })
   }
 
-  /// Regression (G7): one reading that failed gave the capture another identity, which was written over its label.
+  /// Regression: one reading that failed gave the capture another identity, which was written over its label.
   @Test(.promises("S35c", "S79a", "S79d"), arguments: ["it was moved", "its catalog is lost"])
   func aLabelThatCannotBeRead_isReadAgainAndNotWrittenOver(spool: String) throws {
     var folder = try TemporaryFolder()
@@ -493,7 +494,7 @@ struct FileLabelTests {
     #expect(try mounted.filesystem.file(of: mounted.node("whole"))?.id == id)
   }
 
-  /// Regression (G7): a copy took the identity, because the original could not be asked.
+  /// Regression: a copy took the identity, because the original could not be asked.
   @Test(.promises("S79a")) func whileTheOriginalCannotBeAsked_nobodyIsItsCopy() throws {
     let folder = try TemporaryFolder()
     let id = try #require(try Self.spool(folder)["whole"])
@@ -563,7 +564,7 @@ struct FileLabelTests {
     #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: path))).id == id)
   }
 
-  /// Regression (ID6, NM11): a file that had got the inode number of a capture that was gone was that capture.
+  /// Regression: a file that had got the inode number of a capture that was gone was that capture.
   @Test(
     .promises("S79a"),
     arguments: [

@@ -36,7 +36,7 @@ import Testing
     #expect(FileSizeLimit(of: 0) == nil && FileSizeLimit(of: 0x7fff_fff0) == nil)
   }
 
-  /// Regression (FS12): a program that may make no longer files was told so by its write(2), and its part was published, through the
+  /// Regression: a program that may make no longer files was told so by its write(2), and its part was published, through the
   /// daemon as well as past it.
   @Test(.promises("S41o"), arguments: [(-1, false), (0, true), (1, false)])
   func fileThatEndsWhereItsWritersLimitDoes_isInterrupted(beyond: Int, isCut: Bool) throws {

@@ -25,7 +25,7 @@ struct NamesAndBytesTests {
     #expect(failure { _ = try mounted.read(reader) } == EBADF)
   }
 
-  /// Regression (MC9): recorders had all descriptors, and the server was called unreachable.
+  /// Regression: recorders had all descriptors, and the server was called unreachable.
   @Test(.promises("S29e")) func beyondTheirShare_noMoreCapturesAreOpened() throws {
     let mounted = try Mounted({ $0.openCapturesMax = 2 })
     for name in ["a", "b", "c"] { try mounted.make(name) }
@@ -86,7 +86,7 @@ struct NamesAndBytesTests {
     #expect(mounted.sink.problems == [])
   }
 
-  /// Regression (FS5, FS15): a descriptor that only names a file (O_PATH), and an `open` that came after the look-up, got ESTALE.
+  /// Regression: a descriptor that only names a file (O_PATH), and an `open` that came after the look-up, got ESTALE.
   @Test(.promises("S3d", "S6c")) func anUnlinkedFileIsThereAsLongAsTheKernelKnowsIt() throws {
     let mounted = try Mounted()
     try mounted.make("a")
@@ -178,7 +178,7 @@ struct NamesAndBytesTests {
     try mounted.make("d/status")
   }
 
-  /// Regression (PR9).
+  /// Regression.
   @Test(.promises("S77a", "S77b")) func aWordIsTakenAtTheBeginning_andNothingElse() throws {
     let mounted = try Mounted()
     mounted.filesystem.release(try mounted.create("a", mode: 0o640))
@@ -243,7 +243,7 @@ struct NamesAndBytesTests {
     try mounted.filesystem.attributes(of: mounted.node(path), handle: nil)
   }
 
-  /// Regression (PR8): with allow_other every user could read the status of every capture.
+  /// Regression: with allow_other every user could read the status of every capture.
   @Test(.promises("SE5a", "SE5b")) func theStatusOfACaptureIsForThoseWhoCanReadIt() throws {
     let mounted = try Mounted()
     mounted.filesystem.release(try mounted.create("a", mode: 0o640))

@@ -60,7 +60,7 @@ struct ScanTests {
     #expect(Set(found(mounted).keys) == ["d/.uploadfs", "d/status/status", "d/status/.uploadfs/f"])
   }
 
-  /// Regression (R16): the names were taken before, and a file that was made in between lost its record.
+  /// Regression: the names were taken before, and a file that was made in between lost its record.
   @Test(.promises("S40i")) func whatIsMadeWhileTheScanEnds_keepsItsRecord() throws {
     let mounted = try Mounted()
     for number in 0..<1000 { try mounted.make("old \(number)", []) }

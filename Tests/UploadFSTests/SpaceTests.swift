@@ -48,7 +48,7 @@ struct SpaceTests {
   }
 
   @Test(
-    "Regression (ST40): space that a file had was refused on a full spool", .promises("S28d"),
+    "Regression: space that a file had was refused on a full spool", .promises("S28d"),
     arguments: Reserved.allCases)
   func spaceThatAFileHas_isWrittenOnAFullSpool(reserved: Reserved) throws {
     let mounted = try mounted(blocks: 100, reserveBlocks: 0)
@@ -298,7 +298,7 @@ struct SpaceTests {
     #expect(try mounted.listing("") == [".uploadfs", "status"])
   }
 
-  /// Regression (PR4): it was removed although it was still to be delivered under its new name.
+  /// Regression: it was removed although it was still to be delivered under its new name.
   @Test(.promises("S28a"), arguments: ["the file", "its folder", "a further name"])
   func aFileThatIsRenamedWhileItIsToMakeRoomStays(what: String) throws {
     let mounted = try mounted(blocks: 1000)
@@ -343,7 +343,7 @@ struct SpaceTests {
 }
 
 extension SpaceTests {
-  @Test("Regression (PR12): a size that no destination takes was accepted beforehand", .promises("S29c"))
+  @Test("Regression: a size that no destination takes was accepted beforehand", .promises("S29c"))
   func aSizeThatNoDestinationTakes_isRefusedBeforehand() throws {
     let mounted = try Mounted(source: nil)
     let handle = try mounted.create("a")

@@ -33,7 +33,7 @@ struct SpoolFolderTests {
     #expect(privacy(mode: 0o755).refusal(of: "/spool") == nil && privacy(mode: 0o700).refusal(of: "/spool") == nil)
   }
 
-  /// Regression (PR3): a spool that had been there before stayed open to others.
+  /// Regression: a spool that had been there before stayed open to others.
   @Test(.promises("SE1a")) func anOpenSpoolIsClosedAtTheStart() throws {
     let folder = try TemporaryFolder()
     let spool = folder.path + "/spool"
@@ -70,7 +70,7 @@ struct SpoolFolderTests {
     #expect((access(spool + "/.spool", F_OK) == 0) == isNew)
   }
 
-  /// Regression (PR3).
+  /// Regression.
   @Test(.promises("SE1b")) func anOpenSpoolWithOtherThingsInItIsRefused() throws {
     let folder = try TemporaryFolder()
     let spool = folder.path + "/spool"
@@ -126,7 +126,7 @@ struct SpoolFolderTests {
     #expect(access(spool, F_OK) != 0, "nothing was made")
   }
 
-  /// Regression (PR3): where it leads others may get at it, whatever the spool's mode.
+  /// Regression: where it leads others may get at it, whatever the spool's mode.
   @Test func capturesThatAreALinkAreRefused() throws {
     let folder = try TemporaryFolder()
     let spool = folder.path + "/spool"
@@ -137,7 +137,7 @@ struct SpoolFolderTests {
 
   // MARK: A symbolic link in the place of a folder
 
-  /// Regression (PR3): the daemon followed a symbolic link that had been put into the spool in the place of a folder, and made,
+  /// Regression: the daemon followed a symbolic link that had been put into the spool in the place of a folder, and made,
   /// changed and removed with its own rights what lay behind it.
   @Test(.promises("SE2")) func aLinkInAFoldersPlaceLeadsNowhere() throws {
     let mounted = try Mounted()
@@ -209,7 +209,7 @@ struct SpoolFolderTests {
     #expect(outcome("../\(path)") == EXDEV || outcome("..") == EXDEV)
   }
 
-  /// Regression (PR15): on kernels that send it, the mode of what the link leads to was changed.
+  /// Regression: on kernels that send it, the mode of what the link leads to was changed.
   @Test(.promises("S18a")) func aSymbolicLinkHasNoModeToChange() throws {
     let mounted = try Mounted()
     try mounted.make("file")
@@ -251,7 +251,7 @@ struct SpoolFolderTests {
 
   @Test func uploadMountsAreKnownByTheirFilesystem() {
     let mounts = UploadMounts(mountinfo: Self.mountinfo)
-    // Regression (NM3): a folder with the copy of a summary counted as a mount.
+    // Regression: a folder with the copy of a summary counted as a mount.
     #expect(UploadMounts(mountinfo: "1 1 0:53 / /a rw - fuse.uploadfs u rw").isMounted(device: 53, parentDevice: 1))
     #expect(!UploadMounts(mountinfo: "1 1 0:53 / /a rw - fuse.uploadfs u rw").isMounted(device: 53, parentDevice: 53))
     #expect(!UploadMounts(mountinfo: "1 1 0:53 / /a rw - fuse.sshfs u rw").isMounted(device: 53, parentDevice: 1))

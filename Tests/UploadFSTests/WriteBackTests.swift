@@ -315,7 +315,7 @@ import Testing
     #expect(first != nil && kept.keep(known) == nil)
   }
 
-  /// Regression (MC13): of thousands of open files that rest each was asked every second.
+  /// Regression: of thousands of open files that rest each was asked every second.
   @Test func filesThatRest_areTakenInTurns_andAtOnceWhenTheyChange() throws {
     let queue = FlushQueue()
     let names = (0..<40).map { "\($0)" }

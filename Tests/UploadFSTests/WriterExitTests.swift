@@ -186,7 +186,7 @@ import Testing
     #expect(try Self.found(folder, in: nil)?.interruption == nil)
   }
 
-  /// Regression (ID3): a size can be on the disk before the bytes, so that zeros counted as whole.
+  /// Regression: a size can be on the disk before the bytes, so that zeros counted as whole.
   @Test(.promises("S40c", "S40k")) func whatWasClosed_andNotBroughtToTheDisk_countsInTheInstanceInWhichItWasClosed()
     throws
   {
@@ -545,7 +545,7 @@ import Testing
     #expect(try Self.found(folder, in: nil)?.interruption == .mountDied)
   }
 
-  /// Regression (PR14): the change went on, and after a crash the old receipt could stand for the new content.
+  /// Regression: the change went on, and after a crash the old receipt could stand for the new content.
   @Test(.promises("S34c")) func changeThatCannotBeRecorded_isRefused_andLeavesTheFileWhole() throws {
     let mounted = try Mounted()
     try mounted.make("a", [1, 2, 3])
@@ -833,7 +833,7 @@ import Testing
     #expect(mounted.sink.takeNames() == [] && mounted.sink.problems == [])
   }
 
-  /// Regression (FS18): only writes counted as changes.
+  /// Regression: only writes counted as changes.
   @Test(.promises("S42a"), arguments: ["ftruncate", "fallocate"])
   func closeAfterAChangeThatIsNoWrite_isWaitedFor(call: String) throws {
     let mounted = try Self.mounted("* close=wait")
@@ -852,7 +852,7 @@ import Testing
     #expect(mounted.sink.problems == [])
   }
 
-  /// Regression (FS18): what an fsync(2) had settled, whose wait was refused with EAGAIN (S42g), no close waited for.
+  /// Regression: what an fsync(2) had settled, whose wait was refused with EAGAIN (S42g), no close waited for.
   @Test(.promises("S42a")) func closeAfterAnFsyncThatDidNotWait_isWaitedFor() throws {
     let mounted = try Self.mounted("* close=wait fsync=remote")
     let handle = try mounted.create("a")

@@ -10,7 +10,7 @@ import Testing
   private let one = CredentialID("one")
   private let other = CredentialID("other")
 
-  /// Regression (MC7): a receiver with 128 MB was killed for memory again and again, and never took a chunk of 32 MiB.
+  /// Regression: a receiver with 128 MB was killed for memory again and again, and never took a chunk of 32 MiB.
   @Test("Memory for bodies is half of what is available, and enough for the largest one")
   func memory_isHalfOfWhatIsAvailable_andEnoughForTheLargestBody() {
     let largest = 32 << 20
@@ -23,7 +23,7 @@ import Testing
     }
   }
 
-  @Test("Regression (MC7): 64 MiB were said to be enough for the largest chunks, of which a receiver needs 128 MiB")
+  @Test("Regression: 64 MiB were said to be enough for the largest chunks, of which a receiver needs 128 MiB")
   func tooLittleMemory_isSaidWithWhatIsNeeded() {
     let mebibyte: UInt64 = 1 << 20
     func lack(_ available: UInt64) -> String? {
@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test(
-    "Regression (RN2): bodies of one token that stand still do not lock another token out", .promises("P104", "SE10"))
+    "Regression: bodies of one token that stand still do not lock another token out", .promises("P104", "SE10"))
   func silentBodies_giveWayToAnotherToken() async throws {
     try await serve(
       #"""
@@ -65,7 +65,7 @@ import Testing
     ) { $0.bodyMemoryBytes = 800_000 }
   }
 
-  @Test("Regression (RN2): a body that trickles is ended", .promises("P104"))
+  @Test("Regression: a body that trickles is ended", .promises("P104"))
   func trickledBody_isAnsweredWith408() async throws {
     try await serve(
       #"""
@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  @Test("Regression (RN2): who holds least is served first, and has memory taken back from who holds most")
+  @Test("Regression: who holds least is served first, and has memory taken back from who holds most")
   func shares_areKept() {
     var shares = MemoryShares(bytes: 100)
     for id: UInt64 in 1...4 { #expect(shares.take(25, id, of: one, at: 0) == .granted) }
@@ -108,7 +108,7 @@ import Testing
     #expect(shares.tick(at: 10_000, arrived: arrived).late == [6, 7, 8, 9])
   }
 
-  @Test("Regression (RN2): the places for those who wait are shared, too")
+  @Test("Regression: the places for those who wait are shared, too")
   func waitingPlaces_areShared() {
     var shares = MemoryShares(bytes: 2)
     for id: UInt64 in [0, 2000] { #expect(shares.take(1, id, of: one, at: 0) == .granted) }
@@ -118,7 +118,7 @@ import Testing
     #expect(shares.give(of: 0) == [1001])
   }
 
-  @Test("Regression (RN2): a single credential may have all of the memory, and is served in order")
+  @Test("Regression: a single credential may have all of the memory, and is served in order")
   func singleCredential_hasItAll() {
     var shares = MemoryShares(bytes: 100)
     #expect(shares.take(100, 1, of: one, at: 0) == .granted)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import UploadReceiver
 
-/// Regression (SV11): a certificate that had ended, or would the next day, was taken without a word.
+/// Regression: a certificate that had ended, or would the next day, was taken without a word.
 @Suite struct CertificateLifeTests {
   private static let day: Int64 = 86_400
   private let life = CertificateLife(beginsAt: 1000 * day, endsAt: 1090 * day)

@@ -7,7 +7,7 @@ import Testing
 /// A client that says nothing, or does not listen, holds a connection for a bounded time, and not everyone's.
 @Suite struct ConnectionLifeTests: ReceiverWithLimits {
   @Test(
-    "Regression (RN1): HTTP/2 connections that end, or break the protocol, are closed", .promises("P101"),
+    "Regression: HTTP/2 connections that end, or break the protocol, are closed", .promises("P101"),
     arguments: [
       "sock.shutdown(socket.SHUT_WR)",
       "sock.close()",
@@ -37,7 +37,7 @@ import Testing
   }
 
   @Test(
-    "Regression (RN1): the idle time of HTTP/2 runs from the accept on, and waits for no answer", .promises("P101"),
+    "Regression: the idle time of HTTP/2 runs from the accept on, and waits for no answer", .promises("P101"),
     arguments: ["raw2()", "asked()", "unspoken()", "raw()"])
   func idleConnection_isClosed(kind: String) async throws {
     try await serve(
@@ -54,7 +54,7 @@ import Testing
   }
 
   @Test(
-    "Regression (RN3): a client that does not read its answers is cut off", .promises("P102", "SE10"),
+    "Regression: a client that does not read its answers is cut off", .promises("P102", "SE10"),
     arguments: [3, 40])
   func unreadAnswers_endTheConnection(count: Int) async throws {
     try await serve(
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test("Regression (RN3): the time of answers grows with their bytes and shrinks with their number")
+  @Test("Regression: the time of answers grows with their bytes and shrinks with their number")
   func unreadAnswers_haveADeadline() {
     final class Name {}
     let names = (0..<20).map { _ in Name() }
@@ -92,7 +92,7 @@ import Testing
     #expect(answers.deadline == nil && !answers.isTooMuch)
   }
 
-  @Test("Regression (PR16f): one address holds no more than its share of the connections", .promises("P103", "SE9"))
+  @Test("Regression: one address holds no more than its share of the connections", .promises("P103", "SE9"))
   func connectionsOfOnePeer_areBounded() async throws {
     try await serve(
       #"""
@@ -110,7 +110,7 @@ import Testing
     ) { $0.connectionsPerPeer = 3 }
   }
 
-  @Test("Regression (RN7): what is no request, or has not one Host, is answered with a problem", .promises("P9"))
+  @Test("Regression: what is no request, or has not one Host, is answered with a problem", .promises("P9"))
   func malformedRequests_areAnsweredWithProblems() async throws {
     try await serve(
       #"""
@@ -137,7 +137,7 @@ import Testing
     ) { _ in }
   }
 
-  @Test("Regression (PR16f): a peer is an IPv4 address or the /64 of an IPv6 address")
+  @Test("Regression: a peer is an IPv4 address or the /64 of an IPv6 address")
   func peers_areNetworks() throws {
     let peers = PeerConnections(connectionsMax: 1)
     func enter(_ text: String) throws -> PeerConnections.Peer? {
@@ -155,7 +155,7 @@ import Testing
   }
 
   @Test(
-    "Regression (PR16f): the body of a request without a token is not read, whatever the answer",
+    "Regression: the body of a request without a token is not read, whatever the answer",
     .promises("P103", "SE9"))
   func unknownClient_isClosedAndNotDrained() async throws {
     try await serve(

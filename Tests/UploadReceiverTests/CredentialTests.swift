@@ -21,7 +21,7 @@ import Testing
     #expect(table.credential(authorization: "Bearer x") == Credential(token: nil, root: "").id)
   }
 
-  /// SV7: what was begun under a former token is still its user's.
+  /// What was begun under a former token is still its user's.
   @Test func user_isItsPlaceInTheTokenFile_byEachOfItsTokens() {
     let credentials = [
       Credential(token: "one", otherTokens: ["second"], root: "/1"),

@@ -3,8 +3,8 @@ import Testing
 @testable import UploadReceiver
 
 @Suite struct DescriptorSharesTests {
-  /// Regression (MC6): 256 uploads took three descriptors each, whatever the limit; then none was left for connections, and the receiver
-  /// tried to accept one without a pause.
+  /// Regression: 256 uploads took three descriptors each, whatever the limit; then none was left for connections, and
+  /// the receiver tried to accept one without a pause.
   @Test(arguments: [128, 256, 512, 1024, 4096, 65_536, .max])
   func connectionsAndUploads_leaveAReserve(limit: Int) {
     let shares = DescriptorShares(limit: limit)
@@ -21,7 +21,7 @@ import Testing
     }
   }
 
-  @Test("Regression (MC6): 64 descriptors, which are enough for one mount, were called too few, with another number")
+  @Test("Regression: 64 descriptors, which are enough for one mount, were called too few, with another number")
   func numberThatIsSaid_isEnoughForItsMounts() {
     let needed = DescriptorShares.needed
     let perMount = 12

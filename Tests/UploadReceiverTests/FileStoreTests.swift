@@ -239,7 +239,7 @@ import Testing
     }
   }
 
-  @Test("Regression (ST9): a rotten bit in a journal took every record behind it along")
+  @Test("Regression: a rotten bit in a journal took every record behind it along")
   func journalWithAFlippedBit_losesThatRecordOnly() throws {
     let facts = session()
     do {
@@ -260,7 +260,7 @@ import Testing
     }
   }
 
-  @Test("Regression (ST9): a session whose first record had a rotten bit was deleted, with all that it held")
+  @Test("Regression: a session whose first record had a rotten bit was deleted, with all that it held")
   func sessionWhoseOpeningIsDamaged_isSetAside() throws {
     let facts = session()
     do {
@@ -302,7 +302,7 @@ import Testing
   }
 
   @Test(
-    "Regression (R7): data without a journal counted as a session that was never begun, and was removed",
+    "Regression: data without a journal counted as a session that was never begun, and was removed",
     arguments: [true, false])
   func dataWithoutItsJournal_isKept(isEmpty: Bool) throws {
     do {
@@ -393,7 +393,7 @@ import Testing
     #expect(!folder.exists(".uploads/sessions/abc") && folder.contents("outside/kept") == [1])
   }
 
-  @Test("Regression (R7): what cannot be removed keeps its journal")
+  @Test("Regression: what cannot be removed keeps its journal")
   func removalThatFails_leavesTheJournal() throws {
     let facts = session()
     let store = try makeStore()
@@ -558,7 +558,7 @@ import Testing
     #expect(found.filter(\.isReliedUpon).map(\.facts.id) == ["relied"] && found.count == 2)
   }
 
-  @Test("Regression (G9): a session that a client relies upon was removed with its journal, because its data was away")
+  @Test("Regression: a session that a client relies upon was removed with its journal, because its data was away")
   func reliedUponSessionWithoutItsData_isSetAsideAndGoesOnWithIt() throws {
     let (path, away) = ("\(folder.path)/.uploads/sessions/relied/data", "\(folder.path)/away")
     do {
@@ -610,7 +610,7 @@ import Testing
     #expect(folder.contents("backup")?.isEmpty == false, "what else has the name keeps its content")
   }
 
-  @Test("Regression (G8): that a session which was relied upon was published was forgotten", arguments: [false, true])
+  @Test("Regression: that a session which was relied upon was published was forgotten", arguments: [false, true])
   func thatASessionWasPublishedThatIsReliedUpon_outlivesRestarts(isReliedUpon: Bool) throws {
     do {
       let store = try makeStore()
@@ -631,7 +631,7 @@ import Testing
     #expect(folder.contents("files/folder/a.bin") == file)
   }
 
-  @Test("Regression (MC1): the time in which no receiver ran, and clocks that jump, made sessions and receipts old")
+  @Test("Regression: the time in which no receiver ran, and clocks that jump, made sessions and receipts old")
   func nothingAges_whileNoReceiverRuns() throws {
     func age(_ path: String, days: Double) {
       let then = Double(time(nil)) - days * 86_400
@@ -863,7 +863,7 @@ import Testing
     #expect(folder.status("files/link").st_mode & S_IFMT == S_IFREG)
   }
 
-  @Test("Regression (FS4): an empty folder gives way to a file", .promises("P75b"), arguments: [false, true])
+  @Test("Regression: an empty folder gives way to a file", .promises("P75b"), arguments: [false, true])
   func emptyFolder_givesWayToAFile(isWholeFile: Bool) throws {
     let store = try makeStore()
     folder.makeFolder("files/d")
@@ -873,7 +873,7 @@ import Testing
   }
 
   @Test(
-    "Regression (FS4): what lies in a folder stays, and a file of its name is published beside it",
+    "Regression: what lies in a folder stays, and a file of its name is published beside it",
     .promises("P75b"), arguments: [false, true])
   func folderWithFiles_keepsThem(isWholeFile: Bool) throws {
     let store = try makeStore()
@@ -889,7 +889,7 @@ import Testing
   }
 
   @Test(
-    "Regression (FS4): a file stays, and a folder of its name is made beside it",
+    "Regression: a file stays, and a folder of its name is made beside it",
     .promises("P75b"), arguments: [false, true])
   func fileInTheWay_stays(isWholeFile: Bool) throws {
     let store = try makeStore()
@@ -900,7 +900,7 @@ import Testing
     #expect(throws: StoreFailure.nameExists) { _ = try store.publish(file, record, publication("d", ifExists: .fail)) }
   }
 
-  @Test("Regression (FS4): after a crash a file is found under its other name", arguments: [false, true])
+  @Test("Regression: after a crash a file is found under its other name", arguments: [false, true])
   func fileUnderAnotherName_isFoundAgain(isWholeFile: Bool) throws {
     do {
       let store = try makeStore(stoppingAt: .renamed)
@@ -1029,7 +1029,7 @@ import Testing
     #expect(recorder.take().filter { $0 == .data }.count == 128)
   }
 
-  /// Regression (ST2): of two that wait for the same sync one is told that it has failed; the record of the other one was lost with it.
+  /// Regression: of two that wait for the same sync one is told that it has failed; the record of the other one was lost with it.
   @Test(.promises("P25")) func failedSyncOfAJournal_isTheFailureOfAllWhoseRecordsItWasFor() throws {
     let file = try FileDescriptor.open("\(folder.path)/journal", O_RDWR | O_APPEND | O_CREAT, mode: 0o600)
     let other = Mutex<(journal: Journal?, position: UInt64)>((nil, 0))
@@ -1094,7 +1094,7 @@ import Testing
   }
 
   @Test(
-    "Regression (ST2): two syncs of one session told one failure to one of them, and the other one published",
+    "Regression: two syncs of one session told one failure to one of them, and the other one published",
     .timeLimit(.minutes(1)))
   func syncThatFailsBesideAPublication_keepsItFromBeingPublished() throws {
     let isSyncing = DispatchSemaphore(value: 0)
@@ -1133,7 +1133,7 @@ import Testing
     #expect(folder.files() == [])
   }
 
-  @Test("Regression (SV8): a curator who took the folder away failed the publication, and all others with it")
+  @Test("Regression: a curator who took the folder away failed the publication, and all others with it")
   func folderThatIsTakenAwayMeanwhile_isMadeAgain() throws {
     let path = "\(folder.path)/files/folder"
     let times = Mutex(2)
@@ -1153,7 +1153,7 @@ import Testing
   }
 
   @Test(
-    "Regression (PR5): once the file has its name, the same publication goes on from there", .promises("P25", "P47"))
+    "Regression: once the file has its name, the same publication goes on from there", .promises("P25", "P47"))
   func failedSyncAfterTheRename_isFollowedByTheReceipt() throws {
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
@@ -1170,7 +1170,7 @@ import Testing
     #expect(folder.contents("files/folder/a.bin") == file && folder.status("files/folder/a.bin").st_ino == inode)
   }
 
-  @Test("Regression (PR5): a file that was taken away meanwhile gets no receipt")
+  @Test("Regression: a file that was taken away meanwhile gets no receipt")
   func fileThatWasReplacedBeforeItsSync_getsNoReceipt() throws {
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
@@ -1316,7 +1316,7 @@ import Testing
     #expect(FileDescriptor.filesystem(of: 0x802, mountinfo: table) == nil)
   }
 
-  @Test("Regression (RN9): what lies among the sessions and is none is named and left alone")
+  @Test("Regression: what lies among the sessions and is none is named and left alone")
   func strays_doNotKeepTheReceiverFromStarting() throws {
     let facts = session()
     try fill(try makeStore(), facts)

@@ -17,7 +17,7 @@ import Testing
     #expect(ListenAddress(text) == nil)
   }
 
-  @Test("Regression (SV10): localhost was 127.0.0.1 alone, and a client that took ::1 was refused")
+  @Test("Regression: localhost was 127.0.0.1 alone, and a client that took ::1 was refused")
   func localhost_isBothLoopbackAddresses() throws {
     let places = try #require(ListenAddress("localhost:8443")).places
     #expect(places.map(\.description) == ["127.0.0.1:8443", "[::1]:8443"])

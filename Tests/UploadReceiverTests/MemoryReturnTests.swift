@@ -3,7 +3,7 @@ import Testing
 
 @testable import UploadReceiver
 
-/// When memory goes back to the system (RN3: after a burst the receiver kept all that it had ever used).
+/// When memory goes back to the system: after a burst the receiver kept all that it had ever used.
 @Suite struct MemoryReturnTests {
   private let budget = ByteBudget(bytes: 64 << 20, clock: ReceiverClock())
   private let statistics = ReceiverStatistics(clock: ReceiverClock())

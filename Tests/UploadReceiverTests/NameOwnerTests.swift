@@ -337,7 +337,7 @@ import Testing
   }
 
   @Test(
-    "Regression (SV1): of two captures with one name the later one replaced the other", .promises("P108", "P109"),
+    "Regression: of two captures with one name the later one replaced the other", .promises("P108", "P109"),
     arguments: [false, true])
   func anotherCaptureOfAName_getsTheNextNumber(isWholeFile: Bool) throws {
     let store = try makeStore()
@@ -382,7 +382,7 @@ import Testing
     #expect(text("b.mov") == "the second one")
   }
 
-  /// Regression (SV1): nothing said that it was another capture's file.
+  /// Regression: nothing said that it was another capture's file.
   @Test(.promises("P109"), arguments: [false, true])
   func takenName_isTaken_whereThatIsAskedFor_andItIsSaidFromWhom(isWholeFile: Bool) throws {
     let store = try makeStore()
@@ -486,7 +486,7 @@ import Testing
   }
 
   @Test(
-    "Regression (NM7): a name that is a folder's is told from one that is another capture's",
+    "Regression: a name that is a folder's is told from one that is another capture's",
     .promises("P75b", "P109"), arguments: [false, true])
   func nameOfAFolder_isNumberedBesideIt(isWholeFile: Bool) throws {
     let store = try makeStore()
@@ -526,7 +526,7 @@ import Testing
   }
 
   @Test(
-    "Regression (NM8): of thousands of captures of one name each tried the numbers of all before it",
+    "Regression: of thousands of captures of one name each tried the numbers of all before it",
     .promises("P109"), arguments: [false, true])
   func numbers_goOnWhereTheLastOneStood(isWholeFile: Bool) throws {
     do {
@@ -551,7 +551,7 @@ import Testing
   }
 
   @Test(
-    "Regression (NM8): after a start the receiver looked at the number of each capture of a name", .promises("P109"),
+    "Regression: after a start the receiver looked at the number of each capture of a name", .promises("P109"),
     .timeLimit(.minutes(1)))
   func afterAStart_thousandsOfNumbersAreLeaptOver() throws {
     try publish(first, as: "a.mov", by: makeStore(), isWholeFile: true)
@@ -566,7 +566,7 @@ import Testing
   }
 
   @Test(
-    "Regression (SV1): an older client replaced the captures of others", .promises("P112"), arguments: [false, true])
+    "Regression: an older client replaced the captures of others", .promises("P112"), arguments: [false, true])
   func olderClient_replacesItsOwnCapture_andWhatSaysNothing(isWholeFile: Bool) throws {
     let store = try makeStore()
     try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
@@ -606,7 +606,7 @@ import Testing
   // MARK: Two at once
 
   @Test(
-    "Regression (SV1): two credentials of one folder, at the same moment", .promises("P110"),
+    "Regression: two credentials of one folder, at the same moment", .promises("P110"),
     .timeLimit(.minutes(1)), arguments: [false, true])
   func twoCredentialsAtOnce_getANameEach(isWholeFile: Bool) throws {
     let arrived = Mutex(0)

@@ -36,7 +36,8 @@ import Testing
     return buffer.prefix(max(0, count)).map { UInt8(bitPattern: $0) }
   }
 
-  /// Regression (NM4): of a folder whose name begins with a combining mark, and a link before it, the link was followed out of the root.
+  /// Regression: of a folder whose name begins with a combining mark, and a link before it, the link was followed out
+  /// of the root.
   @Test(.timeLimit(.minutes(5))) func tenThousandNames_neverLeadOutOfTheRoot() throws {
     let folder = try TemporaryFolder()
     let (root, outside) = ("\(folder.path)/files", "\(folder.path)/outside")

@@ -286,7 +286,7 @@ import Testing
   }
 
   @Test(
-    "Regression (PR7, PR16b): counts are the caller's own, and there is no core dump",
+    "Regression: counts are the caller's own, and there is no core dump",
     .promises("SE7", "SE8", "SE12"))
   func tenants_doNotSeeEachOther() async throws {
     let folder = try TemporaryFolder()
@@ -376,7 +376,7 @@ import Testing
     folder.write(Array("one word-less-line extra extra\n".utf8), to: "bad-tokens")
     folder.write(Array("files a-good-token\n".utf8), to: "tokens")
     folder.write(Array(". a-good-token\n".utf8), to: "whole-root")
-    // Regression (PR16c): it was cut.
+    // Regression: it was cut.
     folder.write(Array("files a-good-token\n".utf8) + [UInt8](repeating: 0x23, count: 1_048_558), to: "long-tokens")
     folder.write(Array("a-good-token\n".utf8), to: "same-token")
     folder.write(Array("files a-good-token\nmore a-good-\n".utf8), to: "cut-tokens")

@@ -57,7 +57,7 @@ import Testing
       """#)
   }
 
-  @Test("Regression (SV1): captures of two machines with one folder", .promises("P108", "P109", "P111"))
+  @Test("Regression: captures of two machines with one folder", .promises("P108", "P109", "P111"))
   func nameOfAnotherCapture_isNumberedOrRefused() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(

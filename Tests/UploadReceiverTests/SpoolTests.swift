@@ -12,7 +12,7 @@ import Testing
     """#
 
   @Test(
-    "Regression (ID5): a spool that was restored or runs twice is told so at its first request",
+    "Regression: a spool that was restored or runs twice is told so at its first request",
     .promises("P105", "P106"))
   func told() async throws {
     let receiver = try ReceiverProgram()

@@ -55,7 +55,8 @@ import Testing
     #expect(harness.commits.count == 1)
   }
 
-  /// Spec E9, DE60a, DE73: after an end of the daemon a sequence of which the server kept the beginning of a chunk goes again.
+  /// As docs/destinations.md says (DE60a, DE73): after an end of the daemon a sequence of which the server kept the
+  /// beginning of a chunk goes again.
   @Test(.promises("DE150")) func whatABreakWouldCost_isTheSequence() throws {
     var harness = harness(.one)
     let file = ImaginaryFile(1, "a.mov", size: 2500)

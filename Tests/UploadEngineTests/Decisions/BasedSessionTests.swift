@@ -47,7 +47,7 @@ import Testing
     harness.answerReads()
   }
 
-  /// Regression (HU4): all of a file was sent again of which a part had changed.
+  /// Regression: all of a file was sent again of which a part had changed.
   @Test(.promises("P121")) func whatIsTheSameAtTheServer_isNotSent() {
     var harness = Self.delivered()
     Self.change(&harness, Self.content(2))

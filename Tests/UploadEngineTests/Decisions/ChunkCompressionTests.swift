@@ -7,7 +7,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// What may be used on a line, and what is used (spec C5, C7).
+/// What may be used on a line, and what is used (docs/design/reading.md#compression).
 @Suite struct ChunkCompressionTests {
   private static let all: LookupSet<OfferedEncoding> = [.identity, .lz4, .zstd]
 
@@ -206,7 +206,7 @@ import Testing
     #expect(Self.method(Self.shares(lz4: 0.5, quick: 0.5, thorough: 0.5), Self.idle, megabits: 5) == .lz4)
   }
 
-  /// Regression (C7): on loopback what LZ4 shortened came up to 1.7 times as late as plain bytes would have.
+  /// Regression: on loopback what LZ4 shortened came up to 1.7 times as late as plain bytes would have.
   @Test func lineThatIsFasterThanLZ4_getsPlainBytes() {
     func isUsed(_ share: Double, _ costs: CompressionCosts, megabits: Double?) -> Bool {
       ChunkCompression(lz4: true, lineBytesPerSecond: megabits.map(Self.bytes)).usesLZ4(leaving: share, at: costs)
@@ -261,7 +261,7 @@ import Testing
     #expect(Self.method(Self.shares(lz4: 0.5, quick: 0.5, thorough: 0.5), Self.busy, megabits: nil) == .zstdThorough)
   }
 
-  /// "Never later than without" (spec C7), and a processor that is half as fast as it was measured may be had.
+  /// Compression never makes a chunk later than plain bytes, and a processor that is half as fast as it was measured may be had.
   @Test func whateverIsMeasured_itIsNoSlowerThanPlainBytes() {
     var random = SplitMix(seed: 1)
     for _ in 0..<20_000 {

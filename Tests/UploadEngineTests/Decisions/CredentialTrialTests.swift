@@ -18,7 +18,7 @@ import Testing
     harness.others.contains { if case .report(.credentialsRefused) = $0 { true } else { false } }
   }
 
-  /// Regression (NU9): a wrong token was said only with the first capture.
+  /// Regression: a wrong token was said only with the first capture.
   @Test func whoIsRefused_isToldBeforeTheFirstCapture_untilSomethingIsTaken() {
     var harness = tried(.refused(StepFailure(.unauthorized, "check the token")))
     #expect(isSaid(harness))

@@ -37,7 +37,7 @@ import Testing
     #expect(harness.sent.isEmpty && harness.reads.isEmpty && harness.buffers.isEmpty && harness.schedule.isIdle)
   }
 
-  /// Regression (ID9): it was sent again.
+  /// Regression: it was sent again.
   @Test(.promises("S80b"), arguments: [1, 9] as [Int64], [1, 2] as [UInt64])
   func theSameContentIsReadAndNotSent(modifiedNanoseconds: Int64, inode: UInt64) {
     var harness = found {
@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test(
-    "Regression (ID13): of a lost catalog it was said that it was lost, and not of how many files it had known",
+    "Regression: of a lost catalog it was said that it was lost, and not of how many files it had known",
     arguments: [true, false])
   func aCatalogThatIsAnew_saysOfHowManyFilesItKnowsNothing(isAnew: Bool) {
     var files = [file, ImaginaryFile(2, "b.mov", size: 10), ImaginaryFile(3, "c.mov", size: 5000)]
@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  /// Regression (ID8): it replaced what had been delivered since.
+  /// Regression: it replaced what had been delivered since.
   @Test(
     .promises("S80a", "S80c"),
     arguments: [(3000, 1, 1), (3000, 9, 2), (2000, 1, 1), (2000, 9, 2)] as [(UInt64, Int64, UInt64)])

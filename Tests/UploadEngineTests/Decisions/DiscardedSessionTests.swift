@@ -5,8 +5,8 @@ import Testing
 
 @testable import UploadEngine
 
-/// An orphaned session is ended at the server, however often the daemon is killed before the server hears of it (issue point 6:
-/// `cancel` ends the upload, also at the server).
+/// An orphaned session is ended at the server, however often the daemon is killed before the server hears of it
+/// (docs/semantics.md, S77f).
 @Suite struct DiscardedSessionTests {
   private let file = ImaginaryFile(1, "a.mov", size: 3000)
   private static let here = SessionOwner(address: "https://here", credentialMark: "a")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// When the catalog may say that the spool's disk has what its rows describe (spec D8, D11).
+/// When the catalog may say that the spool's disk has what its rows describe (docs/semantics.md, S44e).
 @Suite struct DiskRoundsTests {
   private func id(_ number: UInt64) -> FileID { FileID(high: 0, low: number) }
 

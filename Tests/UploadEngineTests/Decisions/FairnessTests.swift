@@ -3,8 +3,8 @@ import Testing
 
 @testable import UploadEngine
 
-/// Spec E7 in numbers: who gets how much of the link, counted in acknowledgements. The link answers one request at a time, in
-/// the order in which they were sent.
+/// Turns (docs/design/scheduling.md#turns) in numbers: who gets how much of the link, counted in acknowledgements. The
+/// link answers one request at a time, in the order in which they were sent.
 @Suite struct FairnessTests {
   private static let chunkBytes = 1 << 20
   private static let smallBytes = 40 << 10

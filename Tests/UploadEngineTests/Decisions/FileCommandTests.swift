@@ -4,7 +4,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// `retry`, `cancel` and `publish` of one file (PR9).
+/// `retry`, `cancel` and `publish` of one file.
 @Suite struct FileCommandTests {
   @Test(
     .promises("S77a", "S77b"),
@@ -209,7 +209,7 @@ import Testing
     harness.schedule.contentWillChange(id)
   }
 
-  /// Regression (PR14): a change that could not be recorded, and so was refused, had the file delivered.
+  /// Regression: a change that could not be recorded, and so was refused, had the file delivered.
   @Test(
     .promises("S34c", "S77f"), arguments: [FileStatus.State.cancelled, .failed, .interrupted, .complete], [true, false])
   func whatWasToChangeAndStays_isWhatItWas(_ state: FileStatus.State, isOpen: Bool) throws {
@@ -254,7 +254,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (PR14): of an earlier run, and the scan had not come to it.
+  /// Regression: of an earlier run, and the scan had not come to it.
   @Test(.promises("S34c", "S77f")) func whatWasToChangeBeforeItWasFound_isWhatItWas() throws {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)

@@ -54,7 +54,7 @@ import Testing
       modifiedNanoseconds: time + 10, revision: 2, state: state, failureCode: code, session: "")
   }
 
-  /// Regression (G3): what was removed in the mount and put back was sent again.
+  /// Regression: what was removed in the mount and put back was sent again.
   @Test(.promises("S80b", "S80f"), arguments: [-1, 0, 1] as [Int64])
   func theSameContent_isNotSentAgain(timeDifference: Int64) {
     var harness = found { $0.modifiedNanoseconds = time + timeDifference }
@@ -133,7 +133,7 @@ import Testing
     #expect((harness.status(file.id)?.lastFailure?.code == "older-than-delivered") == !isSent)
   }
 
-  /// Regression (G3, G5): it replaced what had been delivered since, whose capture was removed, or had a later content.
+  /// Regression: it replaced what had been delivered since, whose capture was removed, or had a later content.
   @Test(
     .promises("S80f"), arguments: [3000, 2000] as [UInt64],
     [nil, ("pending", nil), ("failed", "mount-died"), ("failed", "cancelled")] as [(String, String?)?])

@@ -137,7 +137,7 @@ struct Recording {
     #expect(recording.harness.reads.map(\.offset) == [2000, 3000], "the touched one has to be quiet for as long again")
   }
 
-  /// Regression (HU3): a recorder that makes its file longer with each frame had nothing sent before its end.
+  /// Regression: a recorder that makes its file longer with each frame had nothing sent before its end.
   @Test(.promises("S60a")) func aFileThatIsMadeLongerAllTheTime_isSentWhileItIsWritten() {
     var recording = Recording()
     recording.write(0..<5500)
@@ -305,7 +305,7 @@ struct Recording {
   }
 
   @Test(
-    "Regression (HU7, HU2): a recording was sent on to the chunk that its session does not take, and then all of it after its end"
+    "Regression: a recording was sent on to the chunk that its session does not take, and then all of it after its end"
   )
   func aRecordingThatOutgrowsTheChunksOfItsSession_goesOnInLongerOnes() {
     var recording = Recording {
@@ -332,7 +332,7 @@ struct Recording {
     #expect(recording.send() == [0, 3, 4])
   }
 
-  @Test("Regression (HU2): a file that was opened again kept the parts of its earlier size")
+  @Test("Regression: a file that was opened again kept the parts of its earlier size")
   func aFileThatIsRecordedOn_isBegunAnewBeforeItHasTooManyParts() {
     var limits = ScheduleHarness.standardLimits
     limits.bufferBytes = 1 << 20
@@ -365,7 +365,7 @@ struct Recording {
   }
 
   @Test(
-    "Regression (PR12): a recording that outgrew what the server takes was said to when it was complete",
+    "Regression: a recording that outgrew what the server takes was said to when it was complete",
     .promises("S29d"))
   func aRecordingThatOutgrowsTheLimit_isSaidToAtOnce_andGoesOn() {
     var recording = Recording()
@@ -387,7 +387,7 @@ struct Recording {
     #expect(recording.harness.schedule.sizeLimit(of: id) == .bytes(5000))
     recording.close()
     #expect(recording.harness.state(id) == .failed && recording.harness.reads.isEmpty)
-    // Regression (HU6): it said that nothing had been sent.
+    // Regression: it said that nothing had been sent.
     let message = recording.harness.status(id)?.lastFailure?.message ?? ""
     #expect(message.contains("nothing more is sent of it") && !message.contains("nothing was sent"))
     // The server takes more: no setting has to say so.
@@ -543,7 +543,7 @@ struct Recording {
     #expect(recording.harness.state(recording.file.id) == .complete)
   }
 
-  /// Regression (MC13): what each of 2,000 files said that were open and rested had all of them looked at, for 30 to 65 % of a core.
+  /// Regression: what each of 2,000 files said that were open and rested had all of them looked at, for 30 to 65 % of a core.
   @Test func reportOfAFileThatRests_isNoNews() {
     var recording = Recording()
     let now = recording.harness.now
@@ -564,7 +564,7 @@ struct Recording {
     #expect(!isNews(after: .seconds(2)))
   }
 
-  /// Regression (MC13): the size of each open file was asked for every second, also where its growth says it.
+  /// Regression: the size of each open file was asked for every second, also where its growth says it.
   @Test(arguments: [true, false]) func onlyAFileThatIsNotFollowed_isMeasured(isFollowed: Bool) {
     var recording = Recording()
     recording.write(0..<2500)

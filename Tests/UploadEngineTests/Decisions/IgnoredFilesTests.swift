@@ -160,7 +160,7 @@ import Testing
     #expect(harness.state(file.id) == (isPublished ? .complete : .ignored))
   }
 
-  /// Regression (FS19): the file was held for a final name that it had, and a destination to which it no longer goes said so, too.
+  /// Regression: the file was held for a final name that it had, and a destination to which it no longer goes said so, too.
   @Test(.promises("S38c", "S76b"), arguments: ["*.log upload=never", "*.log to=archive"])
   func deliveredFile_thatGetsAnIgnoredNameWhileAnotherIsPublished_isDelivered(rule: String) throws {
     var harness = try Self.harness(rule)
@@ -180,7 +180,7 @@ import Testing
     #expect(harness.sent.isEmpty && harness.buffers.isEmpty)
   }
 
-  /// Regression (FS19): a file that had failed, or was interrupted, went on as if a user had to see to it.
+  /// Regression: a file that had failed, or was interrupted, went on as if a user had to see to it.
   @Test(.promises("S38a")) func failedOrInterruptedFile_thatGetsAnIgnoredName_isIgnored() throws {
     var harness = try Self.harness()
     var failed = ImaginaryFile(1, "a.mov", size: 400)

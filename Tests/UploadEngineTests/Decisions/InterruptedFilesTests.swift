@@ -105,7 +105,7 @@ import Testing
     }
   }
 
-  /// Regression (ID3, ID10): a rule published the zeros that a power cut had left, or removed what had been closed.
+  /// Regression: a rule published the zeros that a power cut had left, or removed what had been closed.
   @Test(
     .promises("S40c", "S41f"), arguments: [.notOnDisk, .lostInWriteBack(errno: 5, 0..<4096)] as [Interruption],
     ["publish", "discard"])
@@ -169,7 +169,7 @@ import Testing
     #expect(restarted.state(file.id) == .complete)
   }
 
-  /// Regression (SE, seed 2000001949): an interrupted file was written anew, and the machine died before the catalog had heard of
+  /// Regression (seed 2000001949): an interrupted file was written anew, and the machine died before the catalog had heard of
   /// it. Where times are coarse, the old entry looked like the new content, which was then held as interrupted.
   @Test(arguments: [true, false]) func whatTheCatalogSaysOfAnEarlierContent_isForgottenBeforeItChanges(isKnown: Bool)
     throws
@@ -329,7 +329,7 @@ import Testing
     #expect(counts[.cancelled] == 0 && counts[.interrupted] == 0)
   }
 
-  /// Regression (PR4): a file that was to be discarded under one name would have been under a name by which it is kept, and one
+  /// Regression: a file that was to be discarded under one name would have been under a name by which it is kept, and one
   /// whose name the filesystem knew first would have been asked for under the old name for ever.
   @Test(.promises("S39b", "S39d")) func whatIsToBeDiscarded_isUnderTheNamesThatItHas() throws {
     var harness = try Self.harness(["*.mov interrupted=discard"])
@@ -348,7 +348,7 @@ import Testing
     #expect(harness.schedule.takeSpoolOrders().isEmpty && harness.state(file.id) == .interrupted)
   }
 
-  /// Regression (FS19): `wait` named a file as kept in the spool that the rule removed in the same second.
+  /// Regression: `wait` named a file as kept in the spool that the rule removed in the same second.
   @Test(.promises("S39d")) func whatIsToBeDiscarded_needsNoUser() throws {
     var harness = try Self.harness(["*.mov interrupted=discard"])
     harness.handle(.scanEnded)
@@ -386,7 +386,7 @@ import Testing
   }
 }
 
-/// A spool's disk that does not take what was written (spec D11).
+/// A spool's disk that does not take what was written (docs/semantics.md, S41d).
 @Suite struct RefusedByDiskTests {
   private static let errno: Int32 = 5
 

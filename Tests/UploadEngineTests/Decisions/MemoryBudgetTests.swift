@@ -3,7 +3,7 @@ import Testing
 @testable import UploadEngine
 
 @Suite struct MemoryBudgetTests {
-  /// The table of spec A2: never a pause, never fewer than two.
+  /// 12, 8, 4 or 2 chunks in flight by what is available: never a pause, never fewer than two.
   @Test(arguments: [
     (UInt64.max, 12, 3, false), (200_000_001, 12, 3, false), (200_000_000, 8, 3, false), (100_000_001, 8, 3, false),
     (100_000_000, 4, 2, false), (50_000_001, 4, 2, false), (50_000_000, 2, 1, true), (0, 2, 1, true),

@@ -14,7 +14,7 @@ import Testing
 
   private func time(_ seconds: Double) -> MonotonicTime { MonotonicTime(nanoseconds: Int64((seconds * 1e9).rounded())) }
 
-  /// Regression (MC14): a hundred seconds in the freezer counted as time without progress.
+  /// Regression: a hundred seconds in the freezer counted as time without progress.
   @Test func timeInWhichTheProgramDidNotRun_doesNotCount() {
     var running = RunningTime()
     #expect(running.read(clocks(10), wantedAt: nil).now.monotonic == time(10))
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  /// Regression (MC4): the monotonic clock stands while the machine sleeps, and nothing said that connections were dead.
+  /// Regression: the monotonic clock stands while the machine sleeps, and nothing said that connections were dead.
   @Test func sleepOfTheMachine_isAPause_andTakesNoTime() {
     var running = RunningTime()
     _ = running.read(clocks(10, asleep: 500), wantedAt: nil)
@@ -64,7 +64,7 @@ import Testing
 
   private func renews(_ harness: ScheduleHarness) -> Int { harness.others.count { $0 == .renewConnections } }
 
-  /// Regression (MC4): what was closed after waking went over connections that were dead.
+  /// Regression: what was closed after waking went over connections that were dead.
   @Test func afterAPause_connectionsThatRestAreNotUsedAgain_beforeAnythingIsSent() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
@@ -91,7 +91,7 @@ import Testing
 
   private func prewarms(_ harness: ScheduleHarness) -> Int { harness.sent.count { $0.order.isPrewarm } }
 
-  /// Regression (MC4): as many connections as the open files would use were begun at once, over a network that may not be there yet.
+  /// Regression: as many connections as the open files would use were begun at once, over a network that may not be there yet.
   @Test func afterAPause_oneConnectionProvesThePath_beforeTheOthers() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
@@ -121,7 +121,7 @@ import Testing
     return harness
   }
 
-  /// Regression (MC4): all that had waited went out at once, over a network that may not be there yet.
+  /// Regression: all that had waited went out at once, over a network that may not be there yet.
   @Test func afterAPause_oneFileProvesThePath_beforeTheOthers() {
     let files = (1...6).map { ImaginaryFile($0, "\($0).raw", size: 3500) }
     var harness = closedInAPause(files)
@@ -244,7 +244,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (RN4): tries went over other connections that had met the same, five seconds each.
+  /// Regression: tries went over other connections that had met the same, five seconds each.
   @Test func afterAStall_connectionsThatRestAreNotUsedAgain() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)

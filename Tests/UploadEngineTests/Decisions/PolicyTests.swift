@@ -43,7 +43,7 @@ import Testing
     #expect(policy.delay(after: nil, retryAfter: .seconds(1 << 40), using: &random) == .seconds(3600))
   }
 
-  @Test("Regression (PR22): pauses, tries and watchdogs could not be set")
+  @Test("Regression: pauses, tries and watchdogs could not be set")
   func whatAnExpertSets_holds() {
     var limits = ScheduleHarness.standardLimits
     limits.timing.retryDelay = .seconds(2)
@@ -123,7 +123,7 @@ import Testing
     ".a.b.c.x1y2z3", "a.c.oAb3dE9", "a.o9zZ9z9", "film.mkv.aria2", "film.aria2__temp", "film.mkv.lftp-pget-status",
     "table.duckdb.wal", "ziAb3dEf",
     "XXq9Zr1a", "stPk3mno", "settings.json.A1B2C3", "notes.7XK2PQ",
-    // Regression (FS41): what tools of photographs, music and measurements write for a moment was published, and stayed.
+    // Regression: what tools of photographs, music and measurements write for a moment was published, and stayed.
     "IMG_0001.JPG_exiftool_tmp", "song.flac.metadata_edit", "power.rrdk3Zf9Q", "tmpfileAb3dEf", "tmp_obj_7nQ2xZ",
     "tmp_pack_x1Y2z3", "tmp_idx_x1Y2z3",
   ])
@@ -151,7 +151,7 @@ import Testing
     #expect(found.map { String(decoding: $0, as: UTF8.self) } == final)
   }
 
-  /// Regression (FS6): what programs write for a moment was published.
+  /// Regression: what programs write for a moment was published.
   @Test(.promises("S62b"), arguments: ["work/.git/index.lock", "a.git/refs/heads/main.lock"])
   func locksOfGit_areTemporary_whereRepositoriesAre(path: String) {
     #expect(TemporaryNameRule.standard.matches(RelativePath(path)))
@@ -237,8 +237,9 @@ import Testing
     #expect(abs((steady.steadyRate(at: Self.at(30)) ?? 0) - 1_000_000) < 60_000)
   }
 
-  /// Regression (NU3): a long line begins slowly, and what was told in the middle of that was wrong by 30 %. The latest half counts: with
-  /// the beginning an object of 2 MB over 1 Mbit/s and 600 ms was told to take a third longer than it took.
+  /// Regression: a long line begins slowly, and what was told in the middle of that was wrong by 30 %. The latest half
+  /// counts: with the beginning an object of 2 MB over 1 Mbit/s and 600 ms was told to take a third longer than it
+  /// took.
   @Test(arguments: [0.1, 0.3, 0.5, 0.7])
   func afterASlowBeginning_whatIsToldIsRight(_ share: Double) {
     for seconds in 10...20 {
@@ -250,7 +251,7 @@ import Testing
     #expect(meter.steadyRate(at: Self.at(20)) != nil)
   }
 
-  /// Regression (NU3): 3 MB at 1 Mbit/s went from 49 KB/s to 13.5 MB/s within seconds.
+  /// Regression: 3 MB at 1 Mbit/s went from 49 KB/s to 13.5 MB/s within seconds.
   @Test func aBurstIsSpreadOverWhatIsLookedBack() {
     var meter = meter(after: 20) { _ in 100_000 }
     meter.add(1_000_000, at: Self.at(20))

@@ -24,7 +24,7 @@ import Testing
   /// How the name comes to have another content while its first one is under way.
   enum Way: CaseIterable, Sendable { case removedAndMadeAnew, renamedOver, rewritten, cancelled }
 
-  /// Regression (DS31): the first request was broken off when its file was removed or replaced, the second one sent, and the server
+  /// Regression: the first request was broken off when its file was removed or replaced, the second one sent, and the server
   /// published the first one last.
   @Test(.promises("S76c"), arguments: Way.allCases, [true, false])
   func theNextContentOfAName_waitsForTheOneThatIsOut(way: Way, isPublished: Bool) {

@@ -48,7 +48,7 @@ import Testing
     harness.sent.contains { if case .chunk = $0.order { true } else { false } }
   }
 
-  /// Regression (G10): it was sent again, and published under a number.
+  /// Regression: it was sent again, and published under a number.
   @Test(.promises("S80h"), arguments: [-1, 0, 1] as [Int64])
   func theSameContentIsComparedAndNotSent(timeDifference: Int64) {
     var harness = opened { $0.modifiedNanoseconds += timeDifference }

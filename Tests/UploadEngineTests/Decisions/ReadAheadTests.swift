@@ -3,7 +3,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Reading ahead of the network (spec C4), and what short memory does to it (A2).
+/// Reading ahead of the network, and what short memory does to it (docs/design/reading.md#memory).
 @Suite struct ReadAheadTests {
   private let file = ImaginaryFile(1, "a.mov", size: 100_000)
 

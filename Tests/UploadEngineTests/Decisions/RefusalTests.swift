@@ -5,7 +5,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Refusals that may pass: for how long, for whom, and at what cost (spec E8).
+/// Refusals that may pass: for how long, for whom, and at what cost (docs/destinations.md, DE144).
 @Suite struct RefusalTests {
   private let busy = StepOutcome.refused(StepFailure(.busy, "come back"))
 
@@ -46,21 +46,21 @@ import Testing
     return bodies
   }
 
-  /// Regression (DS16): the answered question opened the gate and began the pauses anew, 40 full sends in 20 s.
+  /// Regression: the answered question opened the gate and began the pauses anew, 40 full sends in 20 s.
   @Test func bodiesRefusedWhileQuestionsAreAnswered_pausesGrow() {
     var harness = harness(files: [ImaginaryFile(1, "a", size: 900)])
     harness.handle(ImaginaryFile(2, "open", size: 900).opened)
     #expect(bodies(of: &harness, for: .seconds(120)).count <= 20)
   }
 
-  /// Regression (DS16): the same of a large file: all parallel chunks went out for each refusal.
+  /// Regression: the same of a large file: all parallel chunks went out for each refusal.
   @Test func chunksRefusedWhileQuestionsAreAnswered_areTriedOneByOne() {
     var harness = harness(files: [ImaginaryFile(1, "a", size: 50_000)])
     let bodies = bodies(of: &harness, for: .seconds(120), refuses: \.isChunk)
     #expect(bodies.count <= 12 + 25)
   }
 
-  /// Regression (DS16): a try that takes long is followed by a pause of ten times as long.
+  /// Regression: a try that takes long is followed by a pause of ten times as long.
   @Test func refusedBodiesThatTakeLong_costATenthOfTheTime() {
     var harness = harness(files: [ImaginaryFile(1, "a", size: 900)])
     let bodies = bodies(of: &harness, for: .seconds(7200), bodyTime: .seconds(20))
@@ -70,7 +70,7 @@ import Testing
     #expect((pauses.max() ?? .zero) <= .seconds(3700))
   }
 
-  /// Regression (DS16): many files at a destination that takes none.
+  /// Regression: many files at a destination that takes none.
   @Test func manyFilesRefused_oneIsTriedAtATime_theSmallestFirst() {
     var harness = harness(files: (1...40).map { ImaginaryFile($0, "f\($0)", size: 1000 - $0) })
     let bodies = bodies(of: &harness, for: .seconds(60), bodyTime: .milliseconds(100))
@@ -84,7 +84,7 @@ import Testing
     #expect((1...40).allSatisfy { harness.state(ImaginaryFile($0, "", size: 0).id) == .complete })
   }
 
-  /// Regression (E8): what a gateway or a captive portal answers to everything for hours ended every file at S3 and forms.
+  /// Regression: what a gateway or a captive portal answers to everything for hours ended every file at S3 and forms.
   @Test(arguments: [StepFailure.Kind.serverError, .misdirected])
   func whatIsSaidOfTheDestination_endsNoFile_andOneIsTriedAtATime(kind: StepFailure.Kind) {
     let files = [900, 700, 800, 600, 500].map { ImaginaryFile($0, "f\($0)", size: $0) }
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  /// Regression (DS23): 503 with a long Retry-After for one name held up all others.
+  /// Regression: 503 with a long Retry-After for one name held up all others.
   @Test func oneRefusedFile_holdsUpNoOther() {
     var harness = harness(files: [ImaginaryFile(1, "refused", size: 900)])
     harness.answer(.refused(StepFailure(.busy, "not this one", retryAfter: .seconds(60)))) { $0.isWholeFile }
@@ -116,7 +116,7 @@ import Testing
     #expect(harness.state(ImaginaryFile(1, "", size: 0).id) == .complete)
   }
 
-  /// Regression (DS23): several refused names held up a good file for longer than a minute.
+  /// Regression: several refused names held up a good file for longer than a minute.
   @Test func severalRefusedNames_oneProbeGoesOnWithAnother() {
     let refused = (1...5).map { ImaginaryFile($0, "refused\($0)", size: 900) }
     let good = ImaginaryFile(9, "good", size: 50_000)
@@ -194,7 +194,7 @@ import Testing
     #expect(harness.state(good.id) == .complete)
   }
 
-  /// Regression (DS23): the session of an open file that was refused is asked for again, and nothing else waits for it.
+  /// Regression: the session of an open file that was refused is asked for again, and nothing else waits for it.
   @Test func sessionOfAnOpenFileRefused_isOpenedLater() {
     var harness = harness(files: [])
     let file = ImaginaryFile(1, "a", size: 50_000)
@@ -209,7 +209,7 @@ import Testing
     #expect(harness.sent.contains { $0.order.isOpenSession })
   }
 
-  /// Regression (E8; simulation, draft 812353700): the first answer after a start was a 404 of something in between, and the
+  /// Regression (simulation, draft 812353700): the first answer after a start was a 404 of something in between, and the
   /// file failed at an address that had taken uploads a second before.
   @Test(arguments: [true, false])
   func addressThatIsNotThere_failsAFileOnlyWhereItWasNever(isProven: Bool) throws {
@@ -234,7 +234,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (DS16): Retry-After of nothing does not shorten the own pauses.
+  /// Regression: Retry-After of nothing does not shorten the own pauses.
   @Test func retryAfterOfZero_doesNotShortenThePauses() {
     var random: any RandomNumberGenerator & Sendable = SplitMix(seed: 1)
     let policy = RetryPolicy()
@@ -242,7 +242,7 @@ import Testing
     #expect(policy.delay(after: nil, retryAfter: .seconds(1_000_000), using: &random) == .seconds(3600))
   }
 
-  /// Regression (RN10): each file that was opened before the first answer brought its own wave of connections.
+  /// Regression: each file that was opened before the first answer brought its own wave of connections.
   @Test func wrongCertificate_isTriedWithGrowingPauses_alsoByWarming() {
     var harness = harness(files: [])
     for number in 1...6 { harness.handle(ImaginaryFile(UInt64(number), "f\(number)", size: 5000).opened) }
@@ -261,7 +261,7 @@ import Testing
     #expect(tries <= 25)
   }
 
-  /// Regression (E8): where every other answer was a failure, each good one brought another wave of connections, hundreds in a
+  /// Regression: where every other answer was a failure, each good one brought another wave of connections, hundreds in a
   /// moment.
   @Test func answersThatTakeTurns_doNotBringWavesOfConnections() {
     var harness = harness(files: [])
@@ -284,7 +284,7 @@ import Testing
     #expect(harness.sent.contains { $0.order.isPrewarm })
   }
 
-  /// Regression (HU1): what was read of a file that the server has no room for was kept while it waited, and left no buffer for
+  /// Regression: what was read of a file that the server has no room for was kept while it waited, and left no buffer for
   /// any other one.
   @Test func fileThatWaitsForRoom_holdsNoBuffers() {
     let huge = ImaginaryFile(1, "huge", size: 60_000)
@@ -304,7 +304,7 @@ import Testing
     #expect(harness.state(other.id) == .complete && harness.state(huge.id) == .waiting)
   }
 
-  /// Regression (SV12): the summary had no error and no next attempt while files waited each by itself, as for a quota.
+  /// Regression: the summary had no error and no next attempt while files waited each by itself, as for a quota.
   @Test func filesThatWait_areExplainedInTheSummary() {
     let first = ImaginaryFile(1, "first", size: 60_000)
     var harness = harness(files: [first])
@@ -359,7 +359,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (SV2): “too many open uploads” for large files kept small ones waiting, which need none.
+  /// Regression: “too many open uploads” for large files kept small ones waiting, which need none.
   @Test func refusedOpenings_holdUpNoWholeFiles() {
     let large = (1...6).map { ImaginaryFile(UInt64($0), "large-\($0)", size: 30_000) }
     var harness = harness(files: large)

@@ -240,7 +240,7 @@ import Testing
     return order != nil
   }
 
-  /// Regression (DS29, PR1): restarted with another chunk size, by a clock that is years off.
+  /// Regression: restarted with another chunk size, by a clock that is years off.
   @Test(.promises("S72a", "S72e")) func afterARestart_theSessionIsGoneOnWith_inItsOwnChunkSize_howeverOldItLooks() {
     var (harness, file) = found(Self.here, by: Self.here)
     #expect(harness.sent.contains { $0.order.isQuery })
@@ -249,7 +249,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (DS30): another token or address for one attempt. The record stays, the failure says what is needed, and with the
+  /// Regression: another token or address for one attempt. The record stays, the failure says what is needed, and with the
   /// right settings, or a retry, it goes on.
   @Test(
     .promises("S72e"),
@@ -398,7 +398,7 @@ import Testing
     #expect(entry.pointer == nil && entry.doubt == .unproven)
   }
 
-  /// Regression (ID11): with the record lost, another session was opened, and the server was said to have lost what it held.
+  /// Regression: with the record lost, another session was opened, and the server was said to have lost what it held.
   @Test(.promises("S79d"), arguments: [true, false]) func withoutARecord_thePointerIsEnough(isOnFile: Bool) {
     var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
     file.snapshot.isPartlyReleased = true
@@ -435,7 +435,8 @@ import Testing
     #expect(harness.state(file.id) == .complete && !harness.sent.contains { $0.order.isOpenSession })
   }
 
-  /// Regression (ID11): after a week the one that has them was ended as left over. Nothing says where the parts are: no other upload takes the place of the one that has them, and nobody says that they are gone.
+  /// Regression: after a week the one that has them was ended as left over. Nothing says where the parts are: no other
+  /// upload takes the place of the one that has them, and nobody says that they are gone.
   @Test(.promises("S79d", "S79e")) func withoutRecordAndPointer_nothingIsBegunInItsPlace() throws {
     var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
     file.snapshot.isPartlyReleased = true
@@ -449,7 +450,7 @@ import Testing
     #expect(harness.sent.isEmpty)
   }
 
-  /// Regression (ID1): one start with an empty captures/, because its disk was not mounted, and the session was ended.
+  /// Regression: one start with an empty captures/, because its disk was not mounted, and the session was ended.
   @Test(.promises("S79e"), arguments: [true, false]) func sessionOfAFileThatIsNotThere_isKept(isInCatalog: Bool) {
     let file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
     var entry = CatalogEntry(

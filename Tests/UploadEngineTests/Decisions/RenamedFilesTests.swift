@@ -16,7 +16,7 @@ import Testing
     return (harness, file)
   }
 
-  /// Regression (NU9): the file stayed failed under its new name.
+  /// Regression: the file stayed failed under its new name.
   @Test func aFileWhoseNameWasRefused_isTriedAtOnceUnderAnotherOne() {
     var (harness, file) = refused(.nameRefused)
     file.snapshot.names = [RelativePath("a.mov")]

@@ -60,7 +60,7 @@ import Testing
     harness.others.compactMap { if case .report(.requestsShortened(let bytes, _)) = $0 { bytes } else { nil } }
   }
 
-  /// Regression (DS6): a file behind a proxy's limit had failed for good.
+  /// Regression: a file behind a proxy's limit had failed for good.
   @Test(arguments: [0, 8000]) func whatIsTooLongForAProxy_goesInShorterRequests(wholeFileBytesMax: Int) {
     var harness = harness(wholeFileBytesMax: wholeFileBytesMax)
     let size = wholeFileBytesMax == 0 ? Self.size : UInt64(wholeFileBytesMax)
@@ -81,7 +81,7 @@ import Testing
     harness.answer(.refused(StepFailure(.tooLarge(limitBytes: limit), "413"))) { $0.isWholeFile }
   }
 
-  /// Regression (SV4): a receiver may take less in one request than a chunk is long here. Files between the two failed for good.
+  /// Regression: a receiver may take less in one request than a chunk is long here. Files between the two failed for good.
   @Test(arguments: [3000, nil] as [UInt64?]) func whatTheServerDoesNotTakeInOneRequest_goesInASession(limit: UInt64?) {
     var harness = harness(wholeFileBytesMax: 8000)
     harness.write(ImaginaryFile(1, "a.mov", size: 5000))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Requests with several chunks of one session (spec B, E9).
+/// Requests with several chunks of one session (docs/protocol.md#a-run-of-chunks).
 @Suite struct RunsTests {
   private static let size: UInt64 = 100_000
   private let file = ImaginaryFile(1, "a.mov", size: size)
@@ -59,7 +59,8 @@ import Testing
     #expect(before ?? 0 > 0 && harness.status(file.id)?.bytesPerSecond == before)
   }
 
-  /// Spec E9: of a run the chunk under way, of a request with a single one what has arrived of that.
+  /// What is at stake (docs/destinations.md, DE150): of a run the chunk under way, of a request with a single one what
+  /// has arrived of that.
   @Test(.promises("DE150")) func whatABreakWouldCost_isTheChunksUnderWay() throws {
     var harness = sending()
     harness.answerChunk(0, .chunkStored)
@@ -279,7 +280,7 @@ import Testing
   }
 }
 
-/// How much is on its way (spec B: small and few, growing within seconds).
+/// How much is on its way (docs/design/scheduling.md#the-line): small and few, growing within seconds.
 @Suite struct FlightWindowTests {
   private static let quarter: Int64 = 250_000_000
 
@@ -347,7 +348,8 @@ import Testing
     #expect(harness.sent.filter { $0.order.carriesChunk }.count > 4)
   }
 
-  /// On a slow line a break takes at most what two seconds of it carry, or one chunk of each stream (spec E9).
+  /// On a slow line a break takes at most what two seconds of it carry, or one chunk of each stream
+  /// (docs/destinations.md, DE150).
   @Test func aSlowLine_hasShortRequests() {
     var harness = harness()
     open(&harness, ImaginaryFile(1, "a.mov", size: 60 << 20))
@@ -372,7 +374,7 @@ import Testing
     #expect(harness.sent.contains { $0.order.isOpenSession })
   }
 
-  /// Found by reading (HU2, at the receiver): a file that was closed, begun and then grew kept its chunks, and failed for good at the first that
+  /// Regression: a file that was closed, begun and then grew kept its chunks, and failed for good at the first that
   /// was one too many; tries and restarts failed again.
   @Test(arguments: [(60 << 20, 256 << 10), (80 << 20, 1 << 20)])
   func aContentThatGrewBeyondTheChunksOfItsUpload_isBegunAnewWithLongerOnes(grownBytes: Int, chunkBytes: Int) throws {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// A spool that the scan cannot read (spec D9).
+/// A spool that the scan cannot read (docs/semantics.md, S35c).
 @Suite struct ScanFailureTests {
   private let folder = RelativePath("day")
 
@@ -19,7 +19,7 @@ import Testing
     #expect(harness.others.contains(.forget(file.id)))
   }
 
-  /// Regression (ST5): one error, and what the catalog knew was forgotten and its session ended at the server.
+  /// Regression: one error, and what the catalog knew was forgotten and its session ended at the server.
   @Test(.promises("S35c")) func whatCannotBeRead_isNotForgotten_andIsWaitedForTenSeconds() throws {
     var earlier = ScheduleHarness()
     earlier.handle(.scanEnded)

@@ -7,31 +7,32 @@ import Testing
 
 @testable import UploadEngine
 
-/// No failure, answer or silence of a server makes the same bytes go out without a reason, a growing pause, and an end (spec E8).
+/// No failure, answer or silence of a server makes the same bytes go out without a reason, a growing pause, and an end
+/// (docs/design/scheduling.md#failures).
 @Suite struct SetbackTests {
   private static let size: UInt64 = 8000
   private let file = ImaginaryFile(1, "a.mov", size: size)
 
   /// What a server can lie about, by what it answers.
   enum Lie: CaseIterable {
-    /// The commit finds no session, whatever was acknowledged (DS15).
+    /// The commit finds no session, whatever was acknowledged.
     case sessionGoneAtCommit
-    /// So does every fourth chunk (DS15).
+    /// So does every fourth chunk.
     case sessionGoneInBetween
-    /// The third chunk finds each time that what is before it in its row is gone (DS15).
+    /// The third chunk finds each time that what is before it in its row is gone.
     case sequenceGoneInBetween
-    /// The commit finds chunks missing that were acknowledged (DS17, DS26).
+    /// The commit finds chunks missing that were acknowledged.
     case missingAtCommit
     /// One chunk never arrives, and when the server is asked why it has none of the others, which it had acknowledged.
     case missingAtQuestion
-    /// All of it is answered by 500, or by nonsense, each time (DS4, DS25).
+    /// All of it is answered by 500, or by nonsense, each time.
     case failsWholeFile
     case nonsense
     /// It says that it has published it, as something else.
     case publishedSomethingElse
-    /// The beginning of an upload is answered by nonsense, each of which may be an upload that stays there (DS25).
+    /// The beginning of an upload is answered by nonsense, each of which may be an upload that stays there.
     case nonsenseAtOpening
-    /// It has all of it, and says each time that this is not what is to be published (DS17).
+    /// It has all of it, and says each time that this is not what is to be published.
     case conflictAtCommit
 
     var isWholeFile: Bool { self == .failsWholeFile || self == .nonsense }
@@ -110,7 +111,7 @@ import Testing
     return bodies
   }
 
-  /// Regression (DS1, DS4, DS15, DS17, DS25, DS26): an acknowledged chunk, or a new session, began the count of failures anew.
+  /// Regression: an acknowledged chunk, or a new session, began the count of failures anew.
   @Test(arguments: Lie.allCases.filter { !$0.mayBeAccident })
   func aLieThatDoesNotEnd_endsTheFile_andCostsNoMoreThanTenTries(_ lie: Lie) {
     var harness = harness(lie)
@@ -188,7 +189,7 @@ import Testing
     #expect(harness.sent.contains { $0.order.isOpenSession })
   }
 
-  /// Regression (DS26): what was acknowledged and not there went out again in twelve requests at once, as often as before. And, found
+  /// Regression: what was acknowledged and not there went out again in twelve requests at once, as often as before. And, found
   /// by the simulation (receiver-disk, seed 3400002732): so it did where that was known by asking.
   @Test(arguments: [Lie.missingAtCommit, .sessionGoneAtCommit, .sessionGoneInBetween, .missingAtQuestion])
   func whatWasOfNoUseTwice_goesOneChunkAfterAnother_overAllSuchFiles(_ lie: Lie) throws {
@@ -302,7 +303,7 @@ import Testing
     #expect(failure?.code == "misdirected")
   }
 
-  /// Regression (spec E8): a form that takes a small file and never answers got a copy of it each 15 seconds, for ever.
+  /// Regression: a form that takes a small file and never answers got a copy of it each 15 seconds, for ever.
   @Test func aSmallFileWhoseAnswerIsLost_isSentMoreAndMoreSeldom_whereEachTryMayLeaveACopy() throws {
     var gapsAtTheEnd: [Duration] = []
     for copies in [AtMostOnceScope.nothing, .everything] {
@@ -416,7 +417,7 @@ import Testing
     #expect(harness.state(good.id) == .complete)
   }
 
-  /// Regression (DS1): a server that joins a file and never says so got a joined copy each 15 seconds, for ever.
+  /// Regression: a server that joins a file and never says so got a joined copy each 15 seconds, for ever.
   @Test func aCommitWhoseAnswerIsLost_isSentMoreAndMoreSeldom_whereEachTryMayLeaveACopy() throws {
     var harness = ScheduleHarness(limits: limitsOfChunks, wholeFileBytesMax: 0) { $0.repeatsLeaveCopies = .everything }
     harness.handle(.scanEnded)

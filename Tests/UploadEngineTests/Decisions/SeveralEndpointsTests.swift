@@ -39,7 +39,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (SE 899301671): each connection that failed with the address had twelve made to the other one.
+  /// Regression (seed 899301671): each connection that failed with the address had twelve made to the other one.
   @Test func connectionsThatFailTogether_areMadeAnewOnce() {
     var harness = ScheduleHarness(endpointCount: 2)
     harness.handle(.scanEnded)

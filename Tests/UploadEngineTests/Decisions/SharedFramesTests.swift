@@ -6,7 +6,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Small files that travel together are compressed together, where that gains (spec C7).
+/// Small files that travel together are compressed together, where that gains.
 @Suite struct SharedFramesTests {
   private static let offers = DestinationOffers(
     encodings: [.identity, .lz4, .zstd], filesPerRequest: 64, takesSharedFrames: true)

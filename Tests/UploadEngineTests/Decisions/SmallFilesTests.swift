@@ -122,7 +122,7 @@ import Testing
     #expect(carried(harness).max() == SpeedTier.slow.chunkBytes / 65_000)
   }
 
-  /// Regression (G15-1): a request with many files took minutes of a slow line, and all of them were lost when it broke off.
+  /// Regression: a request with many files took minutes of a slow line, and all of them were lost when it broke off.
   @Test func aRequestCarriesNoMoreFilesThanTheLineTakesInAMoment() {
     let kilobitsPerSecond: [(Double, Int)] = [(256, 1), (1000, 1), (5000, 3), (20_000, 15), (1_000_000, 16)]
     for (speed, count) in kilobitsPerSecond {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// What hangs on a slow connection at the end of a file goes again over a better one (spec E3).
+/// What hangs on a slow connection at the end of a file goes again over a better one (docs/design/scheduling.md#the-line).
 @Suite struct StragglerTests {
   private func request(_ index: Int, in harness: ScheduleHarness) -> HTTPRequestID? {
     harness.sent.first { $0.order.isChunk(index) }?.id

@@ -148,7 +148,7 @@ import Testing
     harness.answer(StepFailure.connection(.bodyUnavailable)) { $0.isWholeFile }
     #expect(harness.state(file.id) == .waiting)
     #expect(harness.status(file.id)?.lastFailure?.code == "spool-unreadable")
-    // Regression (FS7): that a file is removed or renamed just as it is sent is no trouble; what lasts is said.
+    // Regression: that a file is removed or renamed just as it is sent is no trouble; what lasts is said.
     func isSaid() -> Bool { harness.others.contains { if case .report(.retrying) = $0 { true } else { false } } }
     #expect(!isSaid())
     harness.advance(by: .seconds(20))

@@ -37,7 +37,7 @@ import Testing
     harness.answerReads()
   }
 
-  /// Regression (HU4): each of them was sent as a whole, one after the other.
+  /// Regression: each of them was sent as a whole, one after the other.
   @Test(.promises("S33c"))
   func contentsInQuickSuccession_goOutTogether() {
     var harness = Self.delivered(in: .seconds(1))

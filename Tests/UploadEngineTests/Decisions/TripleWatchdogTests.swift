@@ -37,7 +37,8 @@ import Testing
     #expect(watchdog.alarms(at: time(211)).isEmpty, "once")
   }
 
-  /// Regression (SE 2000054551): sessions were asked for in vain for minutes; the first chunks after that were cancelled at once.
+  /// Regression (seed 2000054551): sessions were asked for in vain for minutes; the first chunks after that were
+  /// cancelled at once.
   @Test func timeWithoutABody_isNoTimeWithoutAnAcknowledgement() {
     var watchdog = TripleWatchdog()
     watchdog.started(HTTPRequestID(1), of: nil, patience: .seconds(30), at: time(0))
@@ -219,7 +220,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// A line that lets questions through and swallows chunks. Regression (PR6): the second time the session, and with it all that
+  /// A line that lets questions through and swallows chunks. Regression: the second time the session, and with it all that
   /// the server held, was given up.
   @Test func nothingAcknowledgedFor300Seconds_connectsAllAnew_andAsks_howeverOften() {
     var (harness, file) = sending()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Files of which the spool's disk cannot say what they are like, or has not kept what they held (spec D9, D11).
+/// Files of which the spool's disk cannot say what they are like, or has not kept what they held (docs/semantics.md, S40h).
 @Suite struct UnreadableSpoolTests {
   private static let unreadable = Interruption.spoolUnreadable(errno: 5)
   private static let lost = Interruption.lostInWriteBack(errno: 5, 0..<10)
@@ -118,7 +118,7 @@ import Testing
     #expect(isToldFirst && harness.schedule.catalogEntry(of: entry.id)?.receipt == nil)
   }
 
-  /// Regression (ST11): a writer opened the file again, and a session was opened for it in the place of the one that had its parts.
+  /// Regression: a writer opened the file again, and a session was opened for it in the place of the one that had its parts.
   @Test(.promises("S71e")) func openFile_thatLacksParts_opensNoSessionWithoutItsRecord() {
     var harness = ScheduleHarness()
     harness.apply { schedule, _ in schedule.recover(RecoveredUploads(catalog: [], records: [], lacksRecords: true)) }
@@ -221,7 +221,7 @@ import Testing
     harness.others.contains { if case .report(.retrying) = $0 { true } else { false } }
   }
 
-  /// Regression (FS7): each chunk and each name that was gone for a moment was a line of trouble. `isRenamed`: its name changes
+  /// Regression: each chunk and each name that was gone for a moment was a line of trouble. `isRenamed`: its name changes
   /// meanwhile, and it goes out under the new one.
   @Test(arguments: [false, true], [false, true])
   func chunkThatCannotBeReadOnce_isNoTrouble(isRenamed: Bool, isSmall: Bool) {

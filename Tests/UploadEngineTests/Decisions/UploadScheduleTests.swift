@@ -116,7 +116,7 @@ import Testing
     #expect(harness.chunkRequests.count == 5)
   }
 
-  /// Regression (DS28): nothing was said of a server that assembles a file for ten minutes, or never ends to.
+  /// Regression: nothing was said of a server that assembles a file for ten minutes, or never ends to.
   @Test func publicationThatTakesLong_isSaidInLongerAndLongerSteps() throws {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 2500)
@@ -226,7 +226,7 @@ import Testing
     #expect(harness.sent.filter { $0.order.isPrewarm }.count == 12)
   }
 
-  @Test("Regression (MC13): each of 2,000 open files was asked for its size each second")
+  @Test("Regression: each of 2,000 open files was asked for its size each second")
   func manyOpenFiles_areMeasuredInTurns() {
     var harness = scanned()
     for number in 1...600 { harness.handle(ImaginaryFile(UInt64(number), "f\(number)", size: 0).opened) }
@@ -662,7 +662,7 @@ import Testing
     #expect(harness.others.contains(.showStatus(file.id)))
   }
 
-  /// Spec D5: not only at every tenth acknowledgement.
+  /// The record is saved, and not only at every tenth acknowledgement.
   @Test func resumeRecord_isWrittenWhenTheUploadChangesItsState() {
     let (uploading, file) = uploadingFile()
     var harness = uploading
@@ -765,7 +765,7 @@ import Testing
     #expect(harness.status(file.id)?.chunks.reused == 2)
   }
 
-  /// Regression (HU5): all that the server had was read before anything was sent: ten minutes of 100 GB.
+  /// Regression: all that the server had was read before anything was sent: ten minutes of 100 GB.
   @Test func restart_readsFirstWhatTheServerLacks_andComparesBesideIt() {
     let file = ImaginaryFile(1, "a.mov", size: 60_000, epoch: 0)
     var harness = restarted(file)
@@ -873,7 +873,7 @@ import Testing
     #expect(harness.status(file.id)?.receipt?.name == "new.mov")
   }
 
-  /// Regression (PR1): whether a session lives is the server's to say; the clock here may have been wrong at any time.
+  /// Regression: whether a session lives is the server's to say; the clock here may have been wrong at any time.
   @Test(
     arguments: [
       (1_700_000_000 - 604_800, nil), (0, nil), (Int64.min, nil), (1_699_999_000, 1_700_000_000), (1_699_999_000, 0),
@@ -892,7 +892,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (DS29): a smaller chunk size in the settings gave the session up.
+  /// Regression: a smaller chunk size in the settings gave the session up.
   @Test(arguments: [500, 1001, 3000]) func restart_goesOnWithTheSessionsOwnChunks_whateverTheSettingsSay(bytes: Int) {
     let file = ImaginaryFile(1, "a.mov", size: 6500, epoch: 0)
     var harness = restarted(file, with: record(of: file, chunkBytes: bytes))
@@ -1016,7 +1016,7 @@ import Testing
     #expect(harness.schedule.catalogEntry(of: FileID(high: 0, low: 1))?.state == .evicted)
   }
 
-  /// Regression (ID3): after a power cut it was as good as every other copy, and a rename published the zeros in it.
+  /// Regression: after a power cut it was as good as every other copy, and a rename published the zeros in it.
   @Test(.promises("S40l"), arguments: [.hold, .publish, .discard] as [FileSettings.Interrupted])
   func deliveredCopyThatMayLackSomething_goesFirst_andUnderNoOtherName(rule: FileSettings.Interrupted) {
     var limits = ScheduleHarness.standardLimits
@@ -1045,7 +1045,7 @@ import Testing
     #expect(harness.sent.isEmpty && harness.reads.isEmpty && harness.schedule.takeSpoolOrders().isEmpty)
   }
 
-  /// Regression (PR4): it was waited for under its new name for ever.
+  /// Regression: it was waited for under its new name for ever.
   @Test func evictedFile_isWaitedForInNoPhase() {
     var harness = scanned()
     var file = ImaginaryFile(1, "a", size: 10)
@@ -1165,7 +1165,7 @@ import Testing
   }
 
   @Test(
-    "Regression (MC15): copies to be kept for an hour were gone at once when the clock was set",
+    "Regression: copies to be kept for an hour were gone at once when the clock was set",
     arguments: [7200, -7200])
   func clockThatIsSet_makesNoCopyOlder(seconds: Int64) {
     var limits = ScheduleHarness.standardLimits

@@ -5,7 +5,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Chunks that lie in holes of the spool's file (spec H10): neither read nor sent.
+/// Chunks that lie in holes of the spool's file (docs/semantics.md, S62c): neither read nor sent.
 @Suite struct ZerosTests {
   private static let zero = ChunkDigest(ofZeros: ScheduleHarness.chunkBytes)
   private let file = ImaginaryFile(1, "a.mov", size: 100_500)

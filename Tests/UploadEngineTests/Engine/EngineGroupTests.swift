@@ -153,7 +153,7 @@ import Testing
     #expect(files.accepted.withLock { $0 } == [file])
   }
 
-  /// Regression (PR9).
+  /// Regression.
   @Test(.promises("S77c", "S77d")) func aWord_isForAllDestinations_orForOne_andDurableOnReturn() throws {
     for bench in [main, archive] { bench.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") } }
     start()
@@ -199,7 +199,7 @@ import Testing
     #expect(waits(for: .complete))
   }
 
-  /// Regression (PR9).
+  /// Regression.
   @Test(.promises("S77d")) func aWord_isForWhereTheFileGoes() throws {
     archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
     start()
@@ -213,7 +213,7 @@ import Testing
     #expect(group.status(of: file)?.state == .cancelled)
   }
 
-  /// Regression (PR14): what one catalog had forgotten by then was delivered again to its destination.
+  /// Regression: what one catalog had forgotten by then was delivered again to its destination.
   @Test(.promises("S34c")) func aChangeThatOneOfThemCannotRecord_leavesBothAsTheyWere() throws {
     start()
     defer { stop() }
@@ -227,8 +227,8 @@ import Testing
     #expect(sent == 1)
   }
 
-  /// Regression (E8; simulation, waiting 920101205): `sync FILE` after a start failed, or with several destinations succeeded, as long
-  /// as the scan had not come to the file.
+  /// Regression (simulation, waiting 920101205): `sync FILE` after a start failed, or with several destinations
+  /// succeeded, as long as the scan had not come to the file.
   @Test(.promises("S43"), arguments: [true, false]) func whoWaitsForAFileThatIsNotFoundYet_waits(isFound: Bool) {
     group.start()
     group.waitUntilLoaded()

@@ -59,8 +59,8 @@ import Testing
     #expect(try index.right(to: "a", .number) == NameRight(ifExists: .number))
   }
 
-  /// Regression (G1): by its name alone a publication was replaced, also by another path's capture, to which a new or older names' record,
-  /// or the first template, had given that name.
+  /// Regression: by its name alone a publication was replaced, also by another path's capture, to which a new or older
+  /// names' record, or the first template, had given that name.
   @Test(.promises("DE138a", "DE138b"), arguments: [false, true], [false, true])
   func whatWasPublishedForAnotherPath_isReplacedByNothing(isAnswered: Bool, isAfterAKill: Bool) throws {
     let (first, other) = (Self.publication(1).fileID, FileID(high: 1, low: 2))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Regression (NM12): a file that went to two destinations counted twice.
+/// Regression: a file that went to two destinations counted twice.
 @Suite struct SharedCountsTests {
   private let one = ImaginaryFile(1, "a.mov", size: 10).id
   private let other = ImaginaryFile(2, "b.mov", size: 10).id

@@ -2,7 +2,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// A mount's own time-outs (PR22).
+/// A mount's own time-outs.
 @Suite struct TimedTransportTests {
   private var timing: RequestTiming {
     var timing = RequestTiming()

@@ -79,7 +79,7 @@ import Threads
     #expect(bench.transport.newConnections.withLock { $0 } == (isWanted ? 1 : 0))
   }
 
-  /// Regression (DS16): the destination has no clock, and a Retry-After may be a date.
+  /// Regression: the destination has no clock, and a Retry-After may be a date.
   @Test func aDestinationIsTold_whenAnAnswerCame() throws {
     let files = MemoryFiles()
     let server = MemoryServer()
@@ -96,7 +96,7 @@ import Threads
     #expect(!times.isEmpty && times.allSatisfy { $0.map { (before...after).contains($0) } ?? false }, "\(times)")
   }
 
-  /// Regression (NU12): names were shown by the thread that was carrying out actions, so that a program which had just
+  /// Regression: names were shown by the thread that was carrying out actions, so that a program which had just
   /// created a file sometimes did not find its status.
   @Test func theStatusOfANewFile_isThereWhenItsOpeningWasReported_whateverAnotherThreadDoes() throws {
     let files = MemoryFiles()
@@ -188,7 +188,7 @@ import Threads
     #expect(server.state.withLock { $0.chunkRequests } - sentBefore == 40 - heldBefore)
   }
 
-  /// H7: the mount is there before the catalog is read. What is reported until then keeps its order, no receipt outlives
+  /// The mount is there before the catalog is read. What is reported until then keeps its order, no receipt outlives
   /// the content that it is of, and what was delivered is not delivered again.
   @Test(.promises("S35b")) func whatIsReportedBeforeTheCatalogIsRead_waitsForIt() throws {
     let directory = EngineBench.temporaryDirectory()
@@ -243,7 +243,7 @@ import Threads
     #expect(handled.withLock { $0 } == StartupEventBuffer.countMax + 1)
   }
 
-  /// A2: short memory makes the pipeline small and never stops it, and nothing of a chunk's size is allocated in the loop.
+  /// Short memory makes the pipeline small and never stops it, and nothing of a chunk's size is allocated in the loop.
   @Test func withoutMemory_filesStillArrive_throughAFewBuffers() throws {
     let files = MemoryFiles()
     let server = MemoryServer()
@@ -272,7 +272,7 @@ import Threads
     available.withLock { $0 = .max }
   }
 
-  @Test("Regression (MC5): until the first look at the memory a start took all buffers, and was killed again")
+  @Test("Regression: until the first look at the memory a start took all buffers, and was killed again")
   func startWithoutMemory_takesFewBuffersFromTheFirst() throws {
     let files = MemoryFiles()
     let bench = try EngineBench(
@@ -288,7 +288,7 @@ import Threads
     #expect(bench.engine.pipelineStatistics.blocksMapped <= MemoryBudget.smallest.buffers)
   }
 
-  @Test("Regression (MC5): each of several destinations took all memory that was left, and the mount was killed for it")
+  @Test("Regression: each of several destinations took all memory that was left, and the mount was killed for it")
   func engines_shareTheMemoryOfTheirProcess() throws {
     let files = MemoryFiles()
     let bench = try EngineBench(
@@ -325,7 +325,7 @@ import Threads
     #expect(entry.receipt == nil)
   }
 
-  /// Regression (PR14): the change went on, and after a crash the old receipt could stand for the new content.
+  /// Regression: the change went on, and after a crash the old receipt could stand for the new content.
   @Test(.promises("S34c")) func changeThatCannotBeRecorded_isRefusedEachTime() throws {
     let bench = try EngineBench(
       directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: MemoryFiles())
@@ -343,7 +343,7 @@ import Threads
     #expect(bench.server.state.withLock { $0.steps.count { if case .wholeFile = $0 { true } else { false } } } == 1)
   }
 
-  /// Regression (PR14): a cancelled file whose change was refused was delivered.
+  /// Regression: a cancelled file whose change was refused was delivered.
   @Test(.promises("S34c", "S77f"), arguments: [true, false])
   func changeOfACancelledFileThatCannotBeRecorded_leavesItCancelled(isOpen: Bool) throws {
     let bench = try EngineBench(

@@ -6,7 +6,7 @@ import Testing
 
 @testable import UploadEngine
 
-/// Shorter bytes where the samples show more than a tenth of gain (spec C5, C7).
+/// Shorter bytes where the samples show more than a tenth of gain (docs/design/reading.md#compression).
 @Suite struct ChunkCompressorTests {
   private static let chunkBytes = 1 << 20
   private let counters = PipelineCounters()
@@ -97,7 +97,7 @@ import Testing
     #expect(counters.snapshot.chunksCompressed == 0)
   }
 
-  /// Regression (C7): LZ4 was used on every line, also on one that takes plain bytes sooner than a core compresses them.
+  /// Regression: LZ4 was used on every line, also on one that takes plain bytes sooner than a core compresses them.
   @Test(arguments: [false, true])
   func whatALineTakesSooner_isNotCompressed(zstd: Bool) throws {
     let bytes = Self.text(Self.chunkBytes)

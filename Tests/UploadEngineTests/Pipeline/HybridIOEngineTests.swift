@@ -8,7 +8,7 @@ import Threads
 
 @testable import UploadEngine
 
-/// Reading from real files: windows, faults, locks, identity (spec C1).
+/// Reading from real files: windows, faults, locks, identity.
 @Suite struct HybridIOEngineTests {
   private static let size = 3 << 20
   private let spool: SpoolFileFake
@@ -232,7 +232,7 @@ import Threads
     #expect(file.residentPages(0..<Self.size) == 0)
   }
 
-  /// Regression (PR17): with several destinations nothing was dropped.
+  /// Regression: with several destinations nothing was dropped.
   @Test(.enabled(if: SpoolFileFake.canLeaveThePageCache, "/tmp lies in memory, where the pages are the file"))
   func whatIsReadByOtherDestinationsAsWell_leavesThePageCacheLater() throws {
     let io = HybridIOEngine(contents: spool, method: .plain, counters: counters, isAlone: false)
@@ -246,7 +246,7 @@ import Threads
     #expect(file.residentPages(0..<Self.size) == 0)
   }
 
-  /// Regression (PR17): what was acknowledged of a recording before it was large stayed.
+  /// Regression: what was acknowledged of a recording before it was large stayed.
   @Test(
     .enabled(if: SpoolFileFake.canLeaveThePageCache, "/tmp lies in memory, where the pages are the file"),
     arguments: [false, true])

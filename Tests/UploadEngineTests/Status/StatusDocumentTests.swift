@@ -44,7 +44,7 @@ import Testing
     return status
   }
 
-  /// Regression (PR8): an upload's address is all that one needs to read it, or to take it away.
+  /// Regression: an upload's address is all that one needs to read it, or to take it away.
   @Test(.promises("SE6")) func anAddressIsShownAsADigest() {
     let path = "/files/24e533e02ec3bc40c387f1a0e460e216"
     let digest = ShownAddress.of(path)
@@ -98,7 +98,7 @@ import Testing
     }
   }
 
-  /// Regression (PR9): readers could not know which members a later version may add.
+  /// Regression: readers could not know which members a later version may add.
   @Test(.promises("S31d")) func theSchemaTakesWhatLaterVersionsAdd_andMissesNothing() throws {
     let schema = try JSONSchema(named: "status.schema.json")
     guard case .object(var members) = try JSONValue.parse(StatusDocument.render(complete())) else {

@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  /// Regression (NU12): until the catalog was read, files had no status, those of earlier runs as well as new ones.
+  /// Regression: until the catalog was read, files had no status, those of earlier runs as well as new ones.
   @Test func whatIsNotKnownYet_isLookedForAgainOnceEarlierRunsAre() {
     source.whenLoaded.withLock { $0 = { [self] in add(1, "a.mov") } }
     #expect(names("status").isEmpty)
@@ -173,7 +173,7 @@ import Testing
     #expect(node("status/scan43.json") == link("day 2/scan43.wav.json"))
   }
 
-  /// Regression (PR10): a file that was removed or evicted kept its stem, so that the short form was gone.
+  /// Regression: a file that was removed or evicted kept its stem, so that the short form was gone.
   @Test func theShortFormMeansTheFileThatIsThere_elseTheLatest() throws {
     func gone(_ number: UInt64, _ path: String) {
       tree.update(id: id(number), paths: [RelativePath(path)], areFormer: true)
@@ -201,7 +201,7 @@ import Testing
     #expect(node("status/a.json") != nil && node("status/b.json") != nil, "both documents stay")
   }
 
-  /// Regression (PR8).
+  /// Regression.
   @Test(.promises("SE5a")) func everythingIsAboutACaptureOrAFolderOfCaptures() throws {
     add(1, "d/e/a.mov")
     func subject(_ path: String) -> VirtualSubject? { tree.subject(of: RelativePath(path)) }
@@ -215,7 +215,7 @@ import Testing
     #expect(subject("status/d/e/a.mov.json") == .file(id(1), last: owned))
   }
 
-  /// Regression (PR9).
+  /// Regression.
   @Test(.promises("S77b", "S77c")) func aWordGoesToTheSource_andItsRefusalIsAnErrno() throws {
     add(1, "a.mov")
     add(2, "gone.mov")

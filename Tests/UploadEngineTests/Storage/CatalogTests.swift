@@ -145,7 +145,7 @@ import Threads
     #expect(try catalog.setting("journal_mode") == "wal")
   }
 
-  /// Regression (ST6): SQLite mapped the index of its log, and a page of it that the disk had no place for, or that was cut off,
+  /// Regression: SQLite mapped the index of its log, and a page of it that the disk had no place for, or that was cut off,
   /// ended the process.
   @Test func nothingOfItIsMapped() throws {
     let catalog = try Catalog(path: path)
@@ -278,7 +278,7 @@ import Threads
     return page
   }()
 
-  /// Regression (ID13): everything that had been delivered was sent again, with the copy beside it.
+  /// Regression: everything that had been delivered was sent again, with the copy beside it.
   @Test(.promises("S45f"), arguments: [nil, [], Array(repeating: UInt8(7), count: 5000), bareDatabase])
   func theCopyStandsIn_andWhatItSaysWasDeliveredIsToBeCompared(damage: [UInt8]?) throws {
     let catalog = try Catalog(path: path)

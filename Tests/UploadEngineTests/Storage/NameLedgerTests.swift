@@ -44,8 +44,8 @@ import Threads
     #expect(try decide(names, 4, "x-2.mov") == "x-2-2.mov")
   }
 
-  /// NM7: the ledger takes a file's name and that of its folder for two, so that neither costs a capture of the other its name or a number. Where
-  /// the destination cannot have both it tells them apart, as the receiver does (P75b).
+  /// The ledger takes a file's name and that of its folder for two, so that neither costs a capture of the other its
+  /// name or a number. Where the destination cannot have both it tells them apart, as the receiver does (P75b).
   @Test(arguments: [false, true]) func aFileAndAFolderOfOneName_areTwoNames(isFileFirst: Bool) throws {
     let captures: [(file: UInt64, path: String, name: String)] = [
       (1, "day.mov", "day"), (2, "day/a.mov", "day/a"), (3, "day/a/b.mov", "day/a/b"),
@@ -79,7 +79,7 @@ import Threads
     later.stop()
   }
 
-  /// Regression (NM8): each capture tried the numbers of all before it, and 8,000 of one name took two minutes.
+  /// Regression: each capture tried the numbers of all before it, and 8,000 of one name took two minutes.
   @Test(.timeLimit(.minutes(1))) func ofThousandsOfCapturesOfOneName_eachGetsTheNextNumber() throws {
     let ledger = try NameLedger(path: path)
     let template = try NameTemplate("{name}")
@@ -183,7 +183,7 @@ import Threads
     names.stop()
   }
 
-  /// Regression (NM1, G6): a capture that went to another folder and back shared its name with what was made there after it.
+  /// Regression: a capture that went to another folder and back shared its name with what was made there after it.
   @Test func aNameThatAFileHasUnderTwoPaths_passesToNoFile() throws {
     let ledger = try NameLedger(path: path)
     let names = try names("{name}", ledger)
@@ -196,7 +196,7 @@ import Threads
     names.stop()
   }
 
-  /// Regression (G6): a capture that came back to its path shared its name with what had been made there and gone elsewhere.
+  /// Regression: a capture that came back to its path shared its name with what had been made there and gone elsewhere.
   @Test func aFileWhoseNameHasPassedOn_getsAnotherOne() throws {
     let ledger = try NameLedger(path: path)
     let names = try names("{name}", ledger)
@@ -298,7 +298,7 @@ import Threads
     #expect(try !names.areMade && NameLedger.open(at: path, for: FileRules()) == nil)
   }
 
-  /// Regression (DS32): restarted without its template, a mount published a capture under a name that was another one's.
+  /// Regression: restarted without its template, a mount published a capture under a name that was another one's.
   @Test func whenTemplatesAreLeftOut_whatTheyHaveNamedIsNotOverwritten() throws {
     let ledger = try NameLedger(path: path)
     let before = try names("{name}", ledger)
@@ -323,7 +323,7 @@ import Threads
         id: "r", name: paths[0], sizeBytes: 1, merkleRoot: "", chainTip: "", publishedAtMilliseconds: milliseconds))
   }
 
-  /// Regression (the reverse of DS32): a template gave a capture the name of one that was published when there was none.
+  /// Regression: a template gave a capture the name of one that was published when there was none.
   @Test func whatWasPublishedWithoutATemplate_isNotOverwrittenByOne() throws {
     let ledger = try NameLedger(after: [
       published(1, "x.mov"), published(2, "gone.mov", as: .evicted), published(3, "a/l.mov", "l.mov"),
@@ -344,7 +344,7 @@ import Threads
     #expect(try decide(names, 20, "gone.mov") == "gone.mov")
   }
 
-  /// Regression (G6, seeds 5700011677 and 6100002268): a capture was moved over another one, and a crash came before the catalog
+  /// Regression (seeds 5700011677 and 6100002268): a capture was moved over another one, and a crash came before the catalog
   /// forgot that. The one that was gone had the name of both: the other one was shown under a name that it never had, and its next
   /// content went out beside what was published.
   @Test(arguments: [false, true], [false, true])
@@ -452,7 +452,7 @@ import Threads
     return catalog
   }
 
-  /// Regression (G1): a new record knew the names of captures that were in the spool, and gave those of captures that had been removed
+  /// Regression: a new record knew the names of captures that were in the spool, and gave those of captures that had been removed
   /// to others, which then replaced them.
   @Test(.promises("DE138b")) func aNewRecord_learnsWhatWasPublished_alsoForCapturesThatAreGone() throws {
     let ledger = try NameLedger(path: path)
@@ -651,7 +651,7 @@ import Threads
     names.stop()
   }
 
-  /// Regression (G1): a record from a backup gave the names again that had been given after it was made.
+  /// Regression: a record from a backup gave the names again that had been given after it was made.
   @Test(.promises("DE138b"), arguments: [false, true]) func anOlderRecord_learnsWhatWasPublishedSince(isCopy: Bool)
     throws
   {
@@ -676,7 +676,7 @@ import Threads
     names.stop()
   }
 
-  /// Regression (G1): the first template gave a capture the name of one that was removed before.
+  /// Regression: the first template gave a capture the name of one that was removed before.
   @Test(.promises("DE138b")) func theFirstTemplate_givesNoNameOfWhatWasRemovedBeforeIt() throws {
     let ledger = try NameLedger(path: path)
     #expect(try ledger.learn(from: try catalog(["x.bin": "x.bin"])) == nil, "nothing was lost")

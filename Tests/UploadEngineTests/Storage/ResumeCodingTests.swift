@@ -174,7 +174,7 @@ import Testing
 
   // MARK: - Earlier versions
 
-  /// Regression (PR1): the record of the version before this one names no owner, and is all that there is of some captures.
+  /// Regression: the record of the version before this one names no owner, and is all that there is of some captures.
   @Test func version2_isStillRead() throws {
     var record = ResumeFixture.record()
     record.owner = nil
