@@ -3,6 +3,7 @@
 import functools
 import pathlib
 import re
+import string
 
 import pytest
 
@@ -90,6 +91,42 @@ def test_pages_that_code_names_are_there():
             if not page.exists() or found[1] and found[1][1:] not in anchors(page):
                 dead.append(f"{name(path)}: {found[0]}")
     assert not dead, dead
+
+
+# What only those can follow who have other papers than the repository: numbers of requirements, of findings and of issues.
+ELSEWHERE = re.compile(
+    r"\b[Ss]pec [A-Z]+\d|\(spec\b|\(spec$|\(design: |\bRegression \((?!(?:S|DE|P|SE|R)\d)[A-Z]{1,2}\d|\((?:[A-Z]{1,2}\d+, )*issue (?:point )?\d|"
+    r"\b(?:PR|HU|NU|RN|FS|DS|MC|NM|SV)\d{1,2}\b")
+# A statement of a page, where code names both; a number without its letter means all of them.
+STATEMENTS = re.compile(r"\bdocs/(\w+)\.md, ((?:S|DE|P|SE)\d+[a-z]?(?:(?:, | to | and )(?:S|DE|P|SE)\d+[a-z]?)*)")
+
+
+def pointers(text):
+    return [line.strip() for line in text.splitlines() if ELSEWHERE.search(line)]
+
+
+def test_nothing_points_outside_the_repository():
+    found = [f"{name(path)}: {line}" for path in tracked() for line in pointers(path.read_text(errors="replace"))]
+    assert not found, "say the rule, or name a statement or a heading of a page of docs/"
+
+
+@pytest.mark.parametrize("line", [
+    "/// Who decides (spec G5).", "/// Spec E9: at most", "/// A ramp (spec B, E5).", "/// the healthiest (spec", "/// (design: commit)",
+    '"""Regression (NU1): it was sent twice."""', "/// Regression (G4): it was lost", "/// Regression (issue 14): it was lost", "// Nor a version (DS21)."])
+def test_a_pointer_outside_the_repository_is_found(line):
+    assert pointers(line) == [line]
+
+
+def test_statements_that_code_names_are_there():
+    """Each stands in the page that is named with it."""
+    known = {page.stem: set(re.findall(r"\*\*([A-Z]+\d+[a-z]?)\*\*", page.read_text())) for page in PAGES}
+    for ids in known.values():
+        ids |= {identifier.rstrip(string.ascii_lowercase) for identifier in ids}
+    found = [
+        f"{name(path)}: {match[0]}" for path in tracked()
+        for match in STATEMENTS.finditer(re.sub(r"\n *(///?|#) ", " ", path.read_text(errors="replace")))
+        if set(re.findall(r"[A-Z]+\d+[a-z]?", match[2])) - known.get(match[1], set())]
+    assert not found, found
 
 
 @functools.cache
