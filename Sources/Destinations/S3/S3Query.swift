@@ -36,7 +36,8 @@ enum PercentEncoding {
     return String(decoding: encoded, as: UTF8.self)
   }
 
-  /// Nil for what is no such text, or does not stand for UTF-8.
+  /// The text behind its percent-encoding. Nil where a `%` is not followed by two hexadecimal digits, or where the decoded
+  /// bytes are not valid UTF-8.
   static func decode(_ text: some StringProtocol) -> String? {
     var bytes: [UInt8] = []
     var rest = Array(text.utf8)[...]

@@ -67,8 +67,13 @@ struct RefusedAnswer {
 }
 
 extension HTTPResponse {
-  /// An answer to the end of an upload after which nothing is left to be asked. Not every server can end uploads: one that is still
-  /// there is left to expire. What something in between says is no word of the upload, but for that it does not know such a request.
+  /// True when a refused DELETE of an upload is final: it is not sent again, and the upload counts as ended here.
+  ///
+  /// 405 and 501 mean that uploads cannot be deleted at this address; the upload stays at the server until it expires. They
+  /// count from a proxy as well, which would refuse the next DELETE likewise, but not from a web page. Any other 4xx counts
+  /// only with the mark of the protocol (`isOfServer`), because a proxy does not know the upload. Never final are
+  /// credentials that can be renewed (401, 407), another request that holds the upload (409, 423), and answers that ask for
+  /// another attempt (408, 425, 429).
   func refusesForGood(toEndAsServer isOfServer: Bool) -> Bool {
     if status == 405 || status == 501 { return !isForeignPage }
     return isOfServer && (400..<500).contains(status) && ![401, 407, 408, 409, 423, 425, 429].contains(status)
