@@ -19,20 +19,15 @@ struct CircuitBreaker: Hashable, Sendable {
 
   private(set) var state = State.closed(failures: 0)
 
-  /// True when requests may go there as usual.
-  func isClosed(at now: MonotonicTime) -> Bool {
-    if case .closed = state { true } else { false }
-  }
-
   /// True when a request may go there, as usual or as a trial.
-  func lets(at now: MonotonicTime) -> Bool {
+  func allowsRequest(at now: MonotonicTime) -> Bool {
     switch state {
     case .closed, .halfOpen: true
     case .open(let until): until <= now
     }
   }
 
-  mutating func succeeded(at now: MonotonicTime) {
+  mutating func succeeded() {
     switch state {
     case .closed: state = .closed(failures: 0)
     case .open:

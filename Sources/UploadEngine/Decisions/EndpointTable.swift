@@ -51,7 +51,7 @@ struct EndpointTable: Sendable {
 
   /// The address for the next request.
   mutating func choose(at now: MonotonicTime) -> EndpointID {
-    let open = ids.filter { endpoint($0).breaker.lets(at: now) }
+    let open = ids.filter { endpoint($0).breaker.allowsRequest(at: now) }
     // When no breaker allows traffic, the address that was best is as good a guess as any. How often it is tried is
     // decided by the gate.
     let candidates = open.isEmpty ? ids : open
@@ -65,13 +65,13 @@ struct EndpointTable: Sendable {
 
   /// True when another address than this one has not failed lately: traffic can go there at once.
   func hasAlternative(to id: EndpointID, at now: MonotonicTime) -> Bool {
-    ids.contains { $0 != id && endpoint($0).failuresInRow == 0 && endpoint($0).breaker.lets(at: now) }
+    ids.contains { $0 != id && endpoint($0).failuresInRow == 0 && endpoint($0).breaker.allowsRequest(at: now) }
   }
 
   /// An answer came over this address: any, also a refusal.
-  mutating func succeeded(_ id: EndpointID, at now: MonotonicTime) {
+  mutating func succeeded(_ id: EndpointID) {
     change(id) { endpoint in
-      endpoint.breaker.succeeded(at: now)
+      endpoint.breaker.succeeded()
       endpoint.health += Self.weight * (1 - endpoint.health)
       endpoint.failuresInRow = 0
     }

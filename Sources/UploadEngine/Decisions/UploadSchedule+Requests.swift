@@ -250,14 +250,14 @@ extension UploadSchedule {
   private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: ClockReading) {
     guard case .refused(let failure) = outcome else {
       destination.latestAnswer.came(at: now.monotonic)
-      return destination.endpoints.succeeded(endpoint, at: now.monotonic)
+      return destination.endpoints.succeeded(endpoint)
     }
     switch failure.kind.endpointVerdict {
     case .nothing: break
     case .failed: destination.endpoints.failed(endpoint, at: now.monotonic)
     case .answered:
       destination.latestAnswer.came(at: now.monotonic)
-      destination.endpoints.succeeded(endpoint, at: now.monotonic)
+      destination.endpoints.succeeded(endpoint)
     }
   }
 
