@@ -54,10 +54,9 @@ public struct ChunkHeaders: Hashable, Sendable {
 
   /// The fields, to be sent.
   public var fields: [(name: String, value: String)] {
-    let digits = String(crc32c, radix: 16)
     var fields = [
       (HeaderName.chunkSHA256, Hex.encode(sha256)),
-      (HeaderName.chunkCRC32C, String(repeating: "0", count: 8 - digits.utf8.count) + digits),
+      (HeaderName.chunkCRC32C, Hex.encode(crc32c)),
       (HeaderName.chunkSize, String(sizeBytes)),
       (HeaderName.chunkEncoding, encoding.headerValue),
       (HeaderName.chunkHMAC, Hex.encode(tag)),

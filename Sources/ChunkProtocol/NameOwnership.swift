@@ -58,7 +58,9 @@ extension NameOwnership {
     if !replaces.isEmpty {
       fields.append((HeaderName.replaces, replaces.map(\.headerValue).joined(separator: ", ")))
     }
-    if let publishedAs { fields.append((HeaderName.publishedAs, PercentCoding.encode(publishedAs))) }
+    if let publishedAs {
+      fields.append((HeaderName.publishedAs, PercentCoding.encode(publishedAs, keepsSlashes: true)))
+    }
     return fields
   }
 

@@ -43,7 +43,7 @@ public enum ProtocolPath: Hashable, Sendable {
     case .zeros(let id): "/v1/uploads/\(id)/zeros"
     case .commit(let id): "/v1/uploads/\(id)/commit"
     case .files: "/v1/files"
-    case .file(let name): "/v1/files/\(PercentCoding.encode(name))"
+    case .file(let name): "/v1/files/\(PercentCoding.encode(name, keepsSlashes: true))"
     case .stats: "/v1/stats"
     case .metrics: "/metrics"
     }
@@ -117,54 +117,5 @@ public enum ProtocolPath: Hashable, Sendable {
         default: false
         }
       }
-  }
-}
-
-/// Percent-encoding of names in paths (RFC 3986).
-public enum PercentCoding {
-  private static let digits = Array("0123456789ABCDEF".utf8)
-
-  /// The text with everything but unreserved characters and `/` as %XX.
-  public static func encode(_ text: String) -> String {
-    var output: [UInt8] = []
-    for byte in text.utf8 {
-      switch byte {
-      case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-        UInt8(ascii: "~"), UInt8(ascii: "/"):
-        output.append(byte)
-      default: output += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0xf)]]
-      }
-    }
-    return String(decoding: output, as: UTF8.self)
-  }
-
-  /// The text behind a percent-encoding; nil when a `%` is not followed by two digits or the bytes are no UTF-8.
-  public static func decode(_ text: some StringProtocol) -> String? {
-    guard let bytes = bytes(of: text) else { return nil }
-    return String(validating: bytes, as: UTF8.self)
-  }
-
-  /// The bytes behind a percent-encoding; nil when a `%` is not followed by two digits.
-  static func bytes(of text: some StringProtocol) -> [UInt8]? {
-    var output: [UInt8] = []
-    var rest = text.utf8.makeIterator()
-    while let byte = rest.next() {
-      guard byte == UInt8(ascii: "%") else {
-        output.append(byte)
-        continue
-      }
-      guard let high = rest.next().flatMap(digit), let low = rest.next().flatMap(digit) else { return nil }
-      output.append(high << 4 | low)
-    }
-    return output
-  }
-
-  private static func digit(_ character: UInt8) -> UInt8? {
-    switch character {
-    case 0x30...0x39: character - 0x30
-    case 0x41...0x46: character - 0x41 + 10
-    case 0x61...0x66: character - 0x61 + 10
-    default: nil
-    }
   }
 }

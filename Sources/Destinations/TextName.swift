@@ -63,7 +63,7 @@ struct TextName {
     var rest = encoded
     while let byte = rest.first {
       if unsaid.contains(byte) {
-        units.append(Array("%\(String(byte, radix: 16, uppercase: true))".utf8))
+        units.append(PercentCoding.escape(byte))
         rest = rest.dropFirst()
       } else {
         let length = byte == Self.percent ? 3 : 1 + rest.dropFirst().prefix { $0 & 0xc0 == 0x80 }.count

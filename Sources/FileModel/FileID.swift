@@ -36,24 +36,15 @@ public struct FileID: Hashable, Comparable, Sendable, CustomStringConvertible {
 
   /// 32 lower-case hexadecimal digits.
   public var description: String {
-    let digits = Array("0123456789abcdef".utf8)
-    var text: [UInt8] = []
-    text.reserveCapacity(32)
-    for word in [high, low] {
-      for shift in stride(from: 60, through: 0, by: -4) {
-        text.append(digits[Int((word >> UInt64(shift)) & 0xf)])
-      }
-    }
-    return String(decoding: text, as: UTF8.self)
+    String(decoding: withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { HexDigits.of($0) }, as: UTF8.self)
   }
 
   /// Reads what ``description`` wrote; nil for anything else.
   public init?(_ text: String) {
-    // Checked digit by digit, because UInt64 would take a sign.
-    let digits = Set("0123456789abcdef".utf8)
-    guard text.utf8.count == 32, text.utf8.allSatisfy(digits.contains), let high = UInt64(text.prefix(16), radix: 16),
-      let low = UInt64(text.suffix(16), radix: 16)
-    else { return nil }
+    guard text.utf8.count == 32, let bytes = HexDigits.bytes(text.utf8) else { return nil }
+    let (high, low) = (Self.word(bytes.prefix(8)), Self.word(bytes.suffix(8)))
     self.init(high: high, low: low)
   }
+
+  private static func word(_ bytes: some Collection<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
 }

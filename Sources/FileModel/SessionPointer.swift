@@ -23,7 +23,6 @@ public struct SessionPointer: Hashable, Sendable {
   // MARK: - As text
 
   private static let noNonce = "-"
-  private static let hexadecimal = Array("0123456789abcdef".utf8)
 
   /// Words that hold neither blanks nor semicolons: chunk size, session, nonce, address, and the credential's mark where there is one.
   public var text: String {
@@ -48,26 +47,12 @@ public struct SessionPointer: Hashable, Sendable {
 
   private static func text(ofNonce nonce: [UInt8]) -> String {
     guard !nonce.isEmpty else { return noNonce }
-    return String(
-      decoding: nonce.flatMap { [hexadecimal[Int($0 >> 4)], hexadecimal[Int($0 & 15)]] }, as: UTF8.self)
+    return String(decoding: HexDigits.of(nonce), as: UTF8.self)
   }
 
   private static func nonce(_ text: String) -> [UInt8]? {
     if text == noNonce { return [] }
-    return bytes(Array(text.utf8)[...])
-  }
-
-  private static func bytes(_ digits: ArraySlice<UInt8>) -> [UInt8]? {
-    guard digits.count.isMultiple(of: 2) else { return nil }
-    var bytes: [UInt8] = []
-    var rest = digits
-    while let first = rest.popFirst(), let second = rest.popFirst() {
-      guard let high = hexadecimal.firstIndex(of: first), let low = hexadecimal.firstIndex(of: second) else {
-        return nil
-      }
-      bytes.append(UInt8(high << 4 | low))
-    }
-    return bytes
+    return HexDigits.bytes(text.utf8)
   }
 
   /// Blanks, semicolons, percent signs and what is not printable stand as `%` and two digits.
@@ -77,7 +62,7 @@ public struct SessionPointer: Hashable, Sendable {
       if byte > 0x20, byte < 0x7f, byte != UInt8(ascii: "%"), byte != UInt8(ascii: ";") {
         bytes.append(byte)
       } else {
-        bytes += [UInt8(ascii: "%"), hexadecimal[Int(byte >> 4)], hexadecimal[Int(byte & 15)]]
+        bytes += [UInt8(ascii: "%")] + HexDigits.of([byte])
       }
     }
     return String(decoding: bytes, as: UTF8.self)
@@ -91,7 +76,7 @@ public struct SessionPointer: Hashable, Sendable {
         result.append(byte)
         continue
       }
-      guard rest.count >= 2, let known = bytes(rest.prefix(2)) else { return nil }
+      guard rest.count >= 2, let known = HexDigits.bytes(rest.prefix(2)) else { return nil }
       result += known
       rest = rest.dropFirst(2)
     }

@@ -32,7 +32,13 @@ public enum Hex {
     return bytes
   }
 
-  private static func value(of character: UInt8) -> UInt8? {
+  /// All digits of a number, which has two for each of its bytes.
+  public static func encode(_ number: UInt32) -> String {
+    withUnsafeBytes(of: number.bigEndian) { encode(Array($0)) }
+  }
+
+  /// What a digit in either case stands for; nil for anything else.
+  public static func value(of character: UInt8) -> UInt8? {
     switch character {
     case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
     case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10

@@ -1,3 +1,4 @@
+import ChunkProtocol
 import FileModel
 import Integrity
 import UploadEngine
@@ -64,7 +65,7 @@ final class FakeBucket {
     }
     let target = request.url.split(separator: "/captures/", maxSplits: 1)[1]
     let parts = target.split(separator: "?", maxSplits: 1)
-    let key = PercentEncoding.decode(parts[0]) ?? ""
+    let key = PercentCoding.decode(parts[0]) ?? ""
     let query = parts.count > 1 ? String(parts[1]) : ""
     let condition = ["if-none-match", "if-match"].first { request.header($0) != nil }
     requests.append([condition.map { "\($0) " } ?? "", request.method.rawValue, " ", key].joined())

@@ -1,3 +1,4 @@
+import ChunkProtocol
 import Integrity
 import UploadEngine
 
@@ -61,7 +62,7 @@ final class FakeFolder {
   private func answer(_ request: HTTPRequest) -> HTTPResponse {
     let path = request.url.dropFirst(Self.origin.count)
     let isFolder = path.hasSuffix("/")
-    let name = PercentEncoding.decode(path.dropFirst("/dav/".count).drop { $0 == "/" }) ?? "?"
+    let name = PercentCoding.decode(path.dropFirst("/dav/".count).drop { $0 == "/" }) ?? "?"
     let plain = isFolder && !name.isEmpty ? String(name.dropLast()) : name
     let shown = plain.contains(".uploadfs-") ? "upload" : plain
     let condition = (request.header("Overwrite").map { "\($0) " } ?? "") + (request.header("If") == nil ? "" : "if ")
@@ -120,7 +121,7 @@ final class FakeFolder {
     guard takesPaths || !destination.hasPrefix("/") else { return HTTPResponse(status: 400) }
     guard destination.hasPrefix("/") || destination.hasPrefix(start) else { return HTTPResponse(status: 502) }
     let path = destination.hasPrefix("/") ? destination[...] : destination.dropFirst(start.count)
-    let target = PercentEncoding.decode(path.dropFirst("/dav/".count)) ?? "?"
+    let target = PercentCoding.decode(path.dropFirst("/dav/".count)) ?? "?"
     if let condition = request.header("If") {
       guard keepsConditions, condition == "<\(destination)> ([\(files[target]?.tag ?? "")])" else {
         return HTTPResponse(status: 412)

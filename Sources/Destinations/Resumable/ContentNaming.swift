@@ -1,3 +1,4 @@
+import ChunkProtocol
 import FileModel
 import UploadEngine
 
@@ -11,10 +12,10 @@ enum ContentNaming {
     let text = TextName.usual.ofLastComponent(path)
     // Quoted names are ASCII; what else there is stands in the other parameter.
     let plain = String(text.unicodeScalars.map { isPlain($0) ? Character($0) : "_" })
-    let encoded = PercentEncoding.encode(Array(text.utf8))
+    let encoded = PercentCoding.encode(Array(text.utf8))
     return [
       HTTPHeader("content-disposition", "inline; filename=\"\(plain)\"; filename*=UTF-8''\(encoded)"),
-      HTTPHeader("slug", PercentEncoding.encode(Array(TextName.usual.of(path).utf8), keepsSlashes: true)),
+      HTTPHeader("slug", PercentCoding.encode(Array(TextName.usual.of(path).utf8), keepsSlashes: true)),
       HTTPHeader("content-type", MIMEType.ofFile(named: text)),
     ]
   }

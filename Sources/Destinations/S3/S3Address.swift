@@ -1,3 +1,5 @@
+import ChunkProtocol
+
 /// An `s3+https://endpoint[:port]/bucket[/prefix]` address, checked.
 public struct S3Address: Hashable, Sendable {
   /// How a request names the bucket.
@@ -35,7 +37,7 @@ public struct S3Address: Hashable, Sendable {
         .invalidURL, "The address \(address) names no bucket; it should be s3+https://endpoint/bucket[/prefix].")
     }
     let parts = whole.text[slash...].split(separator: "/")
-    guard let first = parts.first, let bucket = PercentEncoding.decode(first), Self.isBucket(bucket) else {
+    guard let first = parts.first, let bucket = PercentCoding.decode(first), Self.isBucket(bucket) else {
       throw DestinationError(
         .invalidURL,
         "The address \(address) has no valid bucket: 3 to 63 small letters, digits, dots and hyphens, with a letter or "
@@ -49,7 +51,7 @@ public struct S3Address: Hashable, Sendable {
         "The prefix of the address \(address) has an empty part (//) or a slash that is encoded (%2F); write single slashes."
       )
     }
-    guard let prefix = PercentEncoding.decode(parts.dropFirst().joined(separator: "/")) else {
+    guard let prefix = PercentCoding.decode(parts.dropFirst().joined(separator: "/")) else {
       throw DestinationError(.invalidURL, "The prefix of the address \(address) is not percent-encoded UTF-8.")
     }
     guard prefix.utf8.count < S3Limits.prefixBytesMax else {

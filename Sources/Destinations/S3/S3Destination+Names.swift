@@ -149,9 +149,9 @@ extension S3Answer {
 
   private static func names(_ element: XMLElement?, noneOf wanted: [String]) -> Bool {
     guard let said = element?.text, !trimmed(said).isEmpty else { return false }
-    let plain = PercentEncoding.decode(said)
+    let plain = PercentCoding.decode(said)
     // A form's way of escaping has “+” for a blank.
-    let form = PercentEncoding.decode(said.replacing("+", with: "%20"))
+    let form = PercentCoding.decode(said.replacing("+", with: "%20"))
     let forms = [said, plain, form].compactMap { $0 }.map(trimmed)
     return !wanted.contains { forms.contains(trimmed($0)) }
   }

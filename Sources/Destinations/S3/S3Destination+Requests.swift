@@ -1,3 +1,4 @@
+import ChunkProtocol
 public import FileModel
 import Integrity
 public import UploadEngine
@@ -104,7 +105,7 @@ extension S3Destination {
   private func copyRequest(_ sending: ChunkSending) -> HTTPRequest? {
     guard let source = sending.copied else { return nil }
     let start = UInt64(sending.index) * UInt64(sending.plainBytes)
-    let path = "/\(PercentEncoding.encode(address.bucket))/\(PercentEncoding.encode(source.name, keepsSlashes: true))"
+    let path = "/\(PercentCoding.encode(address.bucket))/\(PercentCoding.encode(source.name, keepsSlashes: true))"
     return uploadRequest(
       .put, sending.session, query: [("partNumber", "\(sending.index &+ 1)")],
       headers: [
@@ -187,7 +188,7 @@ extension S3Destination {
     headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: [UInt8]? = nil,
     limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil
   ) -> HTTPRequest {
-    let path = pathStart + "/" + (key.map { PercentEncoding.encode($0, keepsSlashes: true) } ?? "")
+    let path = pathStart + "/" + (key.map { PercentCoding.encode($0, keepsSlashes: true) } ?? "")
     let query = S3Query(items.map { (name: $0.0, value: $0.1) })
     let credentials = credentials()
     let time = SigningTime(secondsSince1970: secondsSince1970())

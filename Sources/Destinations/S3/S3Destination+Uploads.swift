@@ -1,3 +1,4 @@
+import ChunkProtocol
 public import UploadEngine
 
 /// The multipart uploads that are in progress below the prefix.
@@ -46,10 +47,10 @@ private struct S3UploadMark {
 
   init?(_ text: String) {
     let parts = text.split(separator: "?", omittingEmptySubsequences: false)
-    guard parts.count == 2, let key = PercentEncoding.decode(parts[0]), let id = PercentEncoding.decode(parts[1])
+    guard parts.count == 2, let key = PercentCoding.decode(parts[0]), let id = PercentCoding.decode(parts[1])
     else { return nil }
     self.init(key: key, uploadID: id)
   }
 
-  var text: String { "\(PercentEncoding.encode(key))?\(PercentEncoding.encode(uploadID))" }
+  var text: String { "\(PercentCoding.encode(key))?\(PercentCoding.encode(uploadID))" }
 }

@@ -99,7 +99,7 @@ public struct S3Destination: Destination {
     self.whenConditionsFail = whenConditionsFail
     let region = options.region ?? address.regionOfHost ?? S3Address.regionDefault
     let isRegion = region.utf8.allSatisfy {
-      PercentEncoding.encode(String(UnicodeScalar($0))).utf8.count == 1
+      PercentCoding.encode(String(UnicodeScalar($0))).utf8.count == 1
     }
     guard !region.isEmpty, isRegion, options.parallelChunks > 0, options.wholeFileBytesMax > 0 else {
       throw DestinationError(
@@ -115,7 +115,7 @@ public struct S3Destination: Destination {
     switch options.style ?? address.usualStyle {
     case .path:
       host = authority
-      pathStart = "/\(PercentEncoding.encode(address.bucket))"
+      pathStart = "/\(PercentCoding.encode(address.bucket))"
     case .virtualHost:
       host = "\(address.bucket).\(authority)"
       pathStart = ""
@@ -187,8 +187,8 @@ struct S3Upload: Hashable {
 
   init?(sessionID: String) {
     let parts = sessionID.split(separator: "?", omittingEmptySubsequences: false)
-    guard (2...3).contains(parts.count), let key = PercentEncoding.decode(parts[0]),
-      let id = PercentEncoding.decode(parts[1])
+    guard (2...3).contains(parts.count), let key = PercentCoding.decode(parts[0]),
+      let id = PercentCoding.decode(parts[1])
     else { return nil }
     guard parts.count == 3 else {
       self.init(key: key, uploadID: id)
@@ -200,7 +200,7 @@ struct S3Upload: Hashable {
 
   /// Its name without what only this client knows of it.
   var listedID: String {
-    "\(PercentEncoding.encode(key, keepsSlashes: true))?\(PercentEncoding.encode(uploadID))"
+    "\(PercentCoding.encode(key, keepsSlashes: true))?\(PercentCoding.encode(uploadID))"
   }
 
   var sessionID: String { checksum == .none ? listedID : "\(listedID)?\(checksum.rawValue)" }

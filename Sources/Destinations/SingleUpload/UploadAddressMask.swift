@@ -1,3 +1,4 @@
+import ChunkProtocol
 import UploadEngine
 
 /// Takes the addresses of uploads out of what a server says of a failure: a user who has one may need nothing else to read, change or take away
@@ -39,8 +40,8 @@ struct UploadAddressMask {
 
   private static func secrets(_ text: String, behind open: String) -> [TextMask.Secret] {
     var secrets = forms(of: text, behind: open)
-    if let plain = PercentEncoding.decode(text), plain != text {
-      secrets += forms(of: plain, behind: PercentEncoding.decode(open) ?? open)
+    if let plain = PercentCoding.decode(text), plain != text {
+      secrets += forms(of: plain, behind: PercentCoding.decode(open) ?? open)
     }
     return secrets
   }

@@ -1,3 +1,4 @@
+import ChunkProtocol
 import Integrity
 import UploadEngine
 
@@ -60,8 +61,7 @@ struct DigestAuthentication: Hashable {
   func authorization(
     user: String, password: String, method: String, target: String, count: UInt32, clientNonce: String
   ) -> String {
-    let counted = String(count, radix: 16)
-    let count = String(repeating: "0", count: 8 - counted.count) + counted
+    let count = Hex.encode(count)
     var secret = hash("\(user):\(realm):\(password)")
     if isOfSession { secret = hash("\(secret):\(nonce):\(clientNonce)") }
     let asked = hash("\(method):\(target)")
@@ -80,7 +80,7 @@ struct DigestAuthentication: Hashable {
   private func name(_ user: String) -> (String, String) {
     if hidesUser { return ("username", quoted(hash("\(user):\(realm)"))) }
     let isPlain = user.utf8.allSatisfy { (0x20...0x7e).contains($0) }
-    return isPlain ? ("username", quoted(user)) : ("username*", "UTF-8''\(PercentEncoding.encode(user))")
+    return isPlain ? ("username", quoted(user)) : ("username*", "UTF-8''\(PercentCoding.encode(user))")
   }
 
   private func quoted(_ text: String) -> String {

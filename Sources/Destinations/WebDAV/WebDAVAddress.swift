@@ -1,3 +1,5 @@
+import ChunkProtocol
+
 /// A `webdav+https://host[:port][/folder]` address, checked.
 public struct WebDAVAddress: Hashable, Sendable {
   /// For people and logs.
@@ -30,7 +32,7 @@ public struct WebDAVAddress: Hashable, Sendable {
   }
 
   /// The path of a resource below the folder, as it stands in a request.
-  func path(of name: String) -> String { "\(folder)/\(PercentEncoding.encode(name, keepsSlashes: true))" }
+  func path(of name: String) -> String { "\(folder)/\(PercentCoding.encode(name, keepsSlashes: true))" }
 
   /// The path of a folder below the address's; of that itself, where the name is empty. Some servers make folders only where a slash
   /// ends their path (nginx).

@@ -1,3 +1,4 @@
+import Integrity
 import LogText
 
 /// Writes a JSON object: keys in the order given, the outermost ones on lines of their own, for people who `cat` it.
@@ -5,8 +6,6 @@ package struct JSONWriter {
   private var bytes: [UInt8] = []
   private var depth = 0
   private var isFirst = true
-
-  private static let hexDigits = Array("0123456789abcdef".utf8)
 
   init(capacity: Int) {
     bytes.reserveCapacity(capacity)
@@ -150,9 +149,7 @@ package struct JSONWriter {
       // None of them needs two units of UTF-16.
       case _ where VisibleText.isHidden(scalar):
         bytes.append(contentsOf: "\\u".utf8)
-        for shift in stride(from: 12, through: 0, by: -4) {
-          bytes.append(Self.hexDigits[Int(scalar.value >> shift & 0xf)])
-        }
+        bytes.append(contentsOf: Hex.encode(scalar.value).utf8.suffix(4))
       default: bytes.append(contentsOf: scalar.utf8)
       }
     }

@@ -1,3 +1,4 @@
+import ChunkProtocol
 import Fuzzing
 import UploadEngine
 
@@ -36,10 +37,10 @@ let s3Parsers: [FuzzedParser] = [
   ) { input in
     let text = input.text
     require(
-      PercentEncoding.decode(PercentEncoding.encode(text)).map { $0.utf8.elementsEqual(text.utf8) } ?? false,
+      PercentCoding.decode(PercentCoding.encode(text)).map { $0.utf8.elementsEqual(text.utf8) } ?? false,
       "text comes back")
-    if let decoded = PercentEncoding.decode(text) {
-      let again = PercentEncoding.decode(PercentEncoding.encode(decoded, keepsSlashes: true))
+    if let decoded = PercentCoding.decode(text) {
+      let again = PercentCoding.decode(PercentCoding.encode(decoded, keepsSlashes: true))
       require(again?.utf8.elementsEqual(decoded.utf8) ?? false, "what is decoded comes back")
     }
     let items = text.utf8.split(separator: UInt8(ascii: "&")).map { (name: String(Substring($0)), value: "v\(text)") }
