@@ -69,7 +69,7 @@ let package = Package(
     .target(
       name: "UploadEngine",
       dependencies: [
-        "FileModel", "Integrity", "Lookup", "LogText", "Threads", "SystemMemory", "CLinux",
+        "FileModel", "Integrity", "Lookup", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux",
         orderedCollections,
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
@@ -80,11 +80,12 @@ let package = Package(
     .target(
       name: "Destinations",
       dependencies: [
-        "UploadEngine", "FileModel", "Integrity", "Lookup", "ChunkProtocol",
+        "UploadEngine", "FileModel", "Integrity", "Lookup", "ChunkProtocol", "Quantities",
         orderedCollections,
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: strict),
-    .target(name: "CurlTransport", dependencies: ["UploadEngine", "Threads", "CCurl"], swiftSettings: strict),
+    .target(
+      name: "CurlTransport", dependencies: ["UploadEngine", "Quantities", "Threads", "CCurl"], swiftSettings: strict),
     .target(
       name: "MountConfiguration",
       dependencies: [
@@ -95,7 +96,7 @@ let package = Package(
       name: "Doctor",
       dependencies: [
         "MountConfiguration", "UploadEngine", "UploadFS", "Destinations", "FileModel", "Integrity", "Lookup",
-        "CurlTransport", "SystemMemory", "CLinux",
+        "CurlTransport", "Quantities", "SystemMemory", "CLinux",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -114,7 +115,7 @@ let package = Package(
     .target(
       name: "UploadReceiver",
       dependencies: [
-        "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol", "CLinux",
+        "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol", "Quantities", "CLinux",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -207,16 +208,14 @@ let package = Package(
       name: "UploadEngineTests",
       dependencies: [
         "Promises", "SeededRandom", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText",
-        "Threads",
-        "SystemMemory", "CLinux",
+        "Quantities", "Threads", "SystemMemory", "CLinux",
       ],
       swiftSettings: tests),
     .testTarget(
       name: "DestinationsTests",
       dependencies: [
         "Promises", "SeededRandom", "ProtocolReference", "Destinations", "UploadEngine", "FileModel", "ChunkProtocol",
-        "Integrity",
-        "Lookup",
+        "Integrity", "Lookup", "Quantities",
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: tests),
     .testTarget(
@@ -300,7 +299,8 @@ if Context.environment["UPLOADFS_FUZZED"] != nil {
     .executableTarget(
       name: "fuzz-client",
       dependencies: [
-        "Fuzzing", "ChunkProtocol", "CurlTransport", "Destinations", "FileModel", "Integrity", "Lookup", "UploadEngine",
+        "Fuzzing", "ChunkProtocol", "CurlTransport", "Destinations", "FileModel", "Integrity", "Lookup", "Quantities",
+        "UploadEngine",
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], path: "Tests/Fuzzing/Client", swiftSettings: strict),
     .executableTarget(

@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+import Quantities
 import UploadEngine
 
 /// Turns libcurl's result codes into ``TransportError``s: once, here.
@@ -65,11 +66,8 @@ enum CurlFailure {
   /// A certificate that is not valid yet, or no more, may be so by this machine's clock alone.
   private static func doubtOfClock(_ detail: String) -> String {
     guard detail.contains("not yet valid") || detail.contains("has expired") else { return "" }
-    var seconds = time(nil)
-    var parts = tm()
-    guard gmtime_r(&seconds, &parts) != nil else { return "" }
-    let day = [parts.tm_mon + 1, parts.tm_mday].map { $0 < 10 ? "0\($0)" : "\($0)" }.joined(separator: "-")
-    return "; or this machine's clock is wrong: it says \(parts.tm_year + 1900)-\(day)"
+    let today = CivilTime(secondsSince1970: Int64(time(nil))).date
+    return "; or this machine's clock is wrong: it says \(Timestamp.text(today))"
   }
 
   /// The error of a transfer that got no further than to the proxy at `proxy`, or as far as its answer, which is no way on.

@@ -1,5 +1,5 @@
 import CCurl
-import Glibc
+import Quantities
 
 /// What a server's certificate says of itself, as libcurl tells it.
 public struct PeerCertificate: Hashable, Sendable {
@@ -77,26 +77,16 @@ private struct IPv6Groups: Equatable {
 
 /// Times as OpenSSL prints them: `Nov 22 04:50:28 2026 GMT`.
 enum CertificateTime {
-  private static let months = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-  ]
-
   /// Seconds since 1970; nil for anything else.
   static func seconds(_ text: String) -> Int64? {
     let parts = text.split(separator: " ")
-    guard parts.count >= 4, let month = months.firstIndex(of: String(parts[0])), let day = Int64(parts[1]),
-      let year = Int64(parts[3]), (1...31).contains(day), (1...9999).contains(year)
+    guard parts.count >= 4, let month = CivilDate.monthNames.firstIndex(of: String(parts[0])),
+      let day = Int64(parts[1]), let year = Int64(parts[3]), (1...31).contains(day), (1...9999).contains(year)
     else { return nil }
     let clock = parts[2].split(separator: ":").map { Int64($0) ?? -1 }
     guard clock.count == 3, (0..<24).contains(clock[0]), (0..<60).contains(clock[1]), (0...60).contains(clock[2])
     else { return nil }
-    var time = tm()
-    time.tm_year = Int32(year) - 1900
-    time.tm_mon = Int32(month)
-    time.tm_mday = Int32(day)
-    time.tm_hour = Int32(clock[0])
-    time.tm_min = Int32(clock[1])
-    time.tm_sec = Int32(clock[2])
-    return Int64(timegm(&time))
+    let date = CivilDate(year: year, month: Int64(month) + 1, day: day)
+    return CivilTime(date, hour: clock[0], minute: clock[1], second: clock[2]).secondsSince1970
   }
 }

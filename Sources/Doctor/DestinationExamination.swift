@@ -3,6 +3,7 @@ import Destinations
 import Glibc
 import Lookup
 import MountConfiguration
+import Quantities
 public import UploadEngine
 
 /// Examines a destination along the path of an upload: from the name of its host to a file that is published. Here things

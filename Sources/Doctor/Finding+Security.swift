@@ -1,4 +1,5 @@
 import CurlTransport
+import Quantities
 import UploadEngine
 
 /// What a server shows of its TLS, to clients that verify it and to probes that do not.

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Quantities
 import UploadEngine
 
 /// Bytes that are sent for a test.

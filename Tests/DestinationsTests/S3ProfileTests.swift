@@ -1,4 +1,5 @@
 import Promises
+import Quantities
 import Testing
 
 @testable import Destinations
@@ -72,6 +73,6 @@ import Testing
       ("2013-05-24T24:00:00Z", nil), ("2013-05-24T00:00:00ä", nil), ("2013-05-24T00:00:00+02:0x", nil),
     ] as [(String, Int64?)])
   func times_areRead(text: String, seconds: Int64?) {
-    #expect(InternetTime.seconds(text) == seconds)
+    #expect(Timestamp.seconds(text) == seconds)
   }
 }

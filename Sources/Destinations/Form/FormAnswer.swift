@@ -1,6 +1,7 @@
 import ChunkProtocol
 import Integrity
 import Lookup
+import Quantities
 import UploadEngine
 
 /// What the server of a form answered, and what follows from it. Forms agree on little: the status decides, and JSON is

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import Quantities
 public import UploadEngine
 
 extension S3Destination {

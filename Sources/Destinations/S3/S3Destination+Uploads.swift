@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Quantities
 public import UploadEngine
 
 /// The multipart uploads that are in progress below the prefix.
@@ -26,7 +27,7 @@ extension S3Destination {
         let session = S3Upload(key: key, uploadID: id)
       else { return nil }
       return SessionPage.Session(
-        id: session.listedID, begunAtSeconds: upload.child("Initiated").flatMap { InternetTime.seconds($0.text) })
+        id: session.listedID, begunAtSeconds: upload.child("Initiated").flatMap { Timestamp.seconds($0.text) })
     }
     guard root.child("IsTruncated")?.text == "true" else { return SessionPage(sessions: sessions) }
     guard let key = root.child("NextKeyMarker")?.text, !key.isEmpty else { return nil }

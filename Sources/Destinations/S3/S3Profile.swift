@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Lookup
+import Quantities
 
 /// What AWS's shared files say of one profile
 /// (https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html).
@@ -82,7 +83,7 @@ extension S3Credentials {
     }
     var expiresAtSeconds: Int64?
     if let text = answer.expiration {
-      guard let seconds = InternetTime.seconds(text) else {
+      guard let seconds = Timestamp.seconds(text) else {
         throw DestinationError(.invalidCredential, "The credential_process printed an Expiration that is no time.")
       }
       expiresAtSeconds = seconds
@@ -90,42 +91,5 @@ extension S3Credentials {
     try self.init(
       accessKeyID: answer.accessKeyID, secretAccessKey: answer.secretAccessKey, sessionToken: answer.sessionToken,
       expiresAtSeconds: expiresAtSeconds)
-  }
-}
-
-/// Times of RFC 3339, as `2026-11-22T01:02:03Z`, `…03.456Z` or `…03+01:00`.
-enum InternetTime {
-  /// Whole seconds since 1970; nil for anything else.
-  static func seconds(_ text: String) -> Int64? {
-    let bytes = Array(text.utf8)
-    let marks: [(Int, Character)] = [(4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":")]
-    guard bytes.count >= 20, marks.allSatisfy({ bytes[$0.0] == $0.1.asciiValue }),
-      let year = number(bytes[0..<4]), let month = number(bytes[5..<7]), let day = number(bytes[8..<10]),
-      let hour = number(bytes[11..<13]), let minute = number(bytes[14..<16]), let second = number(bytes[17..<19]),
-      (1...12).contains(month), (1...31).contains(day), hour < 24, minute < 60, second <= 60
-    else { return nil }
-    var rest = bytes[19...]
-    if rest.first == UInt8(ascii: ".") { rest = rest.dropFirst().drop { (0x30...0x39).contains($0) } }
-    guard let offset = offset(rest) else { return nil }
-    return HTTPDate.daysSince1970(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
-      - offset
-  }
-
-  private static func offset(_ text: ArraySlice<UInt8>) -> Int64? {
-    guard text.count != 1 else { return text.first == UInt8(ascii: "Z") ? 0 : nil }
-    let bytes = Array(text)
-    guard bytes.count == 6, bytes[3] == UInt8(ascii: ":"), let hours = number(bytes[1..<3]),
-      let minutes = number(bytes[4..<6]), hours < 24, minutes < 60
-    else { return nil }
-    switch bytes[0] {
-    case UInt8(ascii: "+"): return hours * 3600 + minutes * 60
-    case UInt8(ascii: "-"): return -(hours * 3600 + minutes * 60)
-    default: return nil
-    }
-  }
-
-  private static func number(_ digits: ArraySlice<UInt8>) -> Int64? {
-    guard digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-    return digits.reduce(0) { $0 * 10 + Int64($1 - 0x30) }
   }
 }

@@ -1,4 +1,5 @@
 import Integrity
+import Quantities
 
 /// AWS Signature Version 4 in the `Authorization` field, as its specification says
 /// (https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html).
@@ -64,31 +65,12 @@ struct SigningTime: Hashable {
 
   /// A time in seconds since 1970.
   init(secondsSince1970 seconds: Int64) {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400)
-    let secondOfDay = rest < 0 ? rest + 86_400 : rest
-    let (year, month, day) = CivilDate.date(daysSince1970: rest < 0 ? days - 1 : days)
-    timestamp =
-      Self.digits(year, 4) + Self.digits(month, 2) + Self.digits(day, 2) + "T"
-      + Self.digits(secondOfDay / 3600, 2) + Self.digits(secondOfDay / 60 % 60, 2) + Self.digits(secondOfDay % 60, 2)
-      + "Z"
+    let time = CivilTime(secondsSince1970: seconds)
+    let day = CivilTime.padded(time.date.year, 4) + Self.twoDigits([time.date.month, time.date.day])
+    timestamp = "\(day)T\(Self.twoDigits([time.hour, time.minute, time.second]))Z"
   }
 
-  private static func digits(_ number: Int64, _ count: Int) -> String {
-    let text = String(number)
-    return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
-  }
-}
-
-/// The Gregorian calendar, counted in years that begin in March, so that the leap day comes last.
-enum CivilDate {
-  static func date(daysSince1970 days: Int64) -> (year: Int64, month: Int64, day: Int64) {
-    let shifted = days + 719_468
-    let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-    let dayOfEra = shifted - era * 146_097
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let marchMonth = (5 * dayOfYear + 2) / 153
-    let month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
-    return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * marchMonth + 2) / 5 + 1)
+  private static func twoDigits(_ numbers: [Int64]) -> String {
+    numbers.map { CivilTime.padded($0, 2) }.joined()
   }
 }

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import Quantities
 import UploadEngine
 
 extension TusDestination {

@@ -1,6 +1,7 @@
 import ChunkProtocol
 import FileModel
 import Integrity
+import Quantities
 public import UploadEngine
 
 extension WebDAVDestination {

@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Quantities
 import UploadEngine
 
 /// What a WebDAV server says of one resource (PROPFIND with a depth of 0; RFC 4918, 9.1).

@@ -1,5 +1,6 @@
 import Integrity
 import LogText
+import Quantities
 
 /// Writes a JSON object: keys in the order given, the outermost ones on lines of their own, for people who `cat` it.
 package struct JSONWriter {

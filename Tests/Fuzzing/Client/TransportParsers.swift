@@ -1,4 +1,5 @@
 import Fuzzing
+import Quantities
 import UploadEngine
 
 @testable import CurlTransport
@@ -69,7 +70,7 @@ let transportParsers: [FuzzedParser] = [
     for date in [answer.header("date"), input.text].compactMap({ $0.flatMap(HTTPDate.seconds) }) {
       require((-62_200_000_000...253_500_000_000).contains(date), "a date has a year of four digits")
     }
-    if let seconds = InternetTime.seconds(input.text) {
+    if let seconds = Timestamp.seconds(input.text) {
       require((-62_300_000_000...253_500_000_000).contains(seconds), "a time has a year of four digits")
     }
     if let seconds = CertificateTime.seconds(input.text) {

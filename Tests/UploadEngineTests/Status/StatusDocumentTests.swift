@@ -3,6 +3,7 @@ import Foundation
 import Integrity
 import LogText
 import Promises
+import Quantities
 import Testing
 
 @testable import UploadEngine
