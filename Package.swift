@@ -76,7 +76,8 @@ let package = Package(
       ], swiftSettings: strict),
     .target(name: "Telemetry", swiftSettings: strict),
     .target(
-      name: "MountStatus", dependencies: ["UploadEngine", "FileModel", "Integrity", "Telemetry"], swiftSettings: strict),
+      name: "MountStatus", dependencies: ["UploadEngine", "FileModel", "Integrity", "Quantities", "Telemetry"],
+      swiftSettings: strict),
     .target(
       name: "Destinations",
       dependencies: [
@@ -173,7 +174,8 @@ let package = Package(
       swiftSettings: tests),
     .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: tests),
     .testTarget(
-      name: "MountStatusTests", dependencies: ["Promises", "MountStatus", "Telemetry", "UploadEngine", "FileModel"],
+      name: "MountStatusTests",
+      dependencies: ["Promises", "MountStatus", "Quantities", "Telemetry", "UploadEngine", "FileModel"],
       swiftSettings: tests),
     .testTarget(name: "LookupTests", dependencies: ["Lookup", orderedCollections], swiftSettings: tests),
     .testTarget(

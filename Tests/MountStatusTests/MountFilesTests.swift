@@ -1,5 +1,6 @@
 import FileModel
 import Foundation
+import Quantities
 import Telemetry
 import Testing
 

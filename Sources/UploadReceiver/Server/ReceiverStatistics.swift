@@ -1,6 +1,7 @@
 import ReceiverCore
 import ChunkProtocol
 import NIOCore
+import Quantities
 import Synchronization
 
 /// Counts what happens. Tests of the whole system rely on it: how often something was sent, and over how many
@@ -233,50 +234,62 @@ final class ReceiverStatistics: Sendable {
   func metrics(
     freeBytes: UInt64?, foldersAway: Int, sessionsSetAside: Int, filesNumbered: Int, budgetFreeBytes: Int,
     certificateEndsAt: Int64
-  ) -> String {
+  ) -> [UInt8] {
     let state = state.withLock { $0 }
+    var text = PrometheusText()
+    Self.writeRequests(state, filesNumbered: filesNumbered, &text)
+    Self.writeConnections(state, &text)
+    text.family(
+      "uploadfs_receiver_folders_away", .gauge, "Folders that are not where the configuration says.", foldersAway)
+    text.family(
+      "uploadfs_receiver_sessions_set_aside", .gauge,
+      "Upload sessions that cannot be read, or are damaged, and are kept.", sessionsSetAside)
+    text.family(
+      "uploadfs_receiver_certificate_end_timestamp_seconds", .gauge,
+      "When the certificate, or one above it, ends: seconds since 1970.", max(0, certificateEndsAt))
+    text.family(
+      "uploadfs_receiver_body_memory_free_bytes", .gauge, "Memory left for request bodies.", max(0, budgetFreeBytes))
+    if let freeBytes {
+      text.family("uploadfs_receiver_disk_free_bytes", .gauge, "Free on the disk of the root.", freeBytes)
+    }
+    return text.bytes
+  }
+
+  private static func writeRequests(_ state: State, filesNumbered: Int, _ text: inout PrometheusText) {
     let total = state.total
-    var values: [(String, String, String, UInt64)] = [
-      ("requests_total", "counter", "Requests.", UInt64(total.requests)),
-      ("refusals_total", "counter", "Requests that were refused.", UInt64(state.refusals)),
-      ("chunks_received_total", "counter", "Chunk bodies received completely.", UInt64(total.chunksReceived)),
-      ("chunks_stored_total", "counter", "Chunks verified and stored.", UInt64(total.chunksStored)),
-      ("bytes_received_total", "counter", "Bytes of bodies received completely.", total.bytes),
-      ("duplicate_chunks_total", "counter", "Chunks that were held already.", UInt64(total.duplicateChunks)),
-      ("files_published_total", "counter", "Files published.", UInt64(total.filesPublished)),
-      (
-        "files_numbered_total", "counter", "Files published under a number, because their name is another capture's.",
-        UInt64(filesNumbered)
-      ),
-      (
-        "bundles_received_total", "counter", "Bundles of whole files received completely.",
-        UInt64(total.bundlesReceived)
-      ),
-      ("runs_received_total", "counter", "Runs of chunks received completely.", UInt64(total.runsReceived)),
-      (
-        "spools_told_total", "counter", "Requests of spools that were restored, or run twice.", UInt64(state.spoolsTold)
-      ),
-      ("connections_total", "counter", "Connections accepted.", UInt64(total.connections)),
-      ("handshakes_total", "counter", "TLS handshakes completed.", UInt64(state.handshakes)),
-      ("connections", "gauge", "Connections open.", UInt64(state.openConnections.count)),
-      ("concurrent_chunks", "gauge", "Chunk requests running.", UInt64(max(0, total.concurrentChunks))),
-      ("concurrent_chunks_max", "gauge", "Most chunk requests at once.", UInt64(total.concurrentChunksMax)),
-      ("folders_away", "gauge", "Folders that are not where the configuration says.", UInt64(foldersAway)),
-      (
-        "sessions_set_aside", "gauge", "Upload sessions that cannot be read, or are damaged, and are kept.",
-        UInt64(sessionsSetAside)
-      ),
-      (
-        "certificate_end_timestamp_seconds", "gauge",
-        "When the certificate, or one above it, ends: seconds since 1970.",
-        UInt64(max(0, certificateEndsAt))
-      ),
-      ("body_memory_free_bytes", "gauge", "Memory left for request bodies.", UInt64(max(0, budgetFreeBytes))),
-    ]
-    if let freeBytes { values.append(("disk_free_bytes", "gauge", "Free on the disk of the root.", freeBytes)) }
-    return values.map { name, kind, help, value in
-      "# HELP uploadfs_receiver_\(name) \(help)\n# TYPE uploadfs_receiver_\(name) \(kind)\nuploadfs_receiver_\(name) \(value)\n"
-    }.joined()
+    text.family("uploadfs_receiver_requests_total", .counter, "Requests.", total.requests)
+    text.family("uploadfs_receiver_refusals_total", .counter, "Requests that were refused.", state.refusals)
+    text.family(
+      "uploadfs_receiver_chunks_received_total", .counter, "Chunk bodies received completely.", total.chunksReceived)
+    text.family(
+      "uploadfs_receiver_chunks_stored_total", .counter, "Chunks verified and stored.", total.chunksStored)
+    text.family(
+      "uploadfs_receiver_bytes_received_total", .counter, "Bytes of bodies received completely.", total.bytes)
+    text.family(
+      "uploadfs_receiver_duplicate_chunks_total", .counter, "Chunks that were held already.", total.duplicateChunks)
+    text.family("uploadfs_receiver_files_published_total", .counter, "Files published.", total.filesPublished)
+    text.family(
+      "uploadfs_receiver_files_numbered_total", .counter,
+      "Files published under a number, because their name is another capture's.", filesNumbered)
+    text.family(
+      "uploadfs_receiver_bundles_received_total", .counter, "Bundles of whole files received completely.",
+      total.bundlesReceived)
+    text.family(
+      "uploadfs_receiver_runs_received_total", .counter, "Runs of chunks received completely.", total.runsReceived)
+    text.family(
+      "uploadfs_receiver_spools_told_total", .counter, "Requests of spools that were restored, or run twice.",
+      state.spoolsTold)
+  }
+
+  private static func writeConnections(_ state: State, _ text: inout PrometheusText) {
+    let total = state.total
+    text.family("uploadfs_receiver_connections_total", .counter, "Connections accepted.", total.connections)
+    text.family("uploadfs_receiver_handshakes_total", .counter, "TLS handshakes completed.", state.handshakes)
+    text.family("uploadfs_receiver_connections", .gauge, "Connections open.", state.openConnections.count)
+    text.family(
+      "uploadfs_receiver_concurrent_chunks", .gauge, "Chunk requests running.", max(0, total.concurrentChunks))
+    text.family(
+      "uploadfs_receiver_concurrent_chunks_max", .gauge, "Most chunk requests at once.", total.concurrentChunksMax)
   }
 }
 

@@ -102,12 +102,9 @@ struct RequestResponder: Sendable {
   private var metrics: Answer {
     Answer(
       status: 200, contentType: "text/plain; version=0.0.4",
-      body: Array(
-        statistics.metrics(
-          freeBytes: driver.freeBytes, foldersAway: driver.foldersAway,
-          sessionsSetAside: driver.setAsideCount, filesNumbered: driver.numberedCount,
-          budgetFreeBytes: budget.freeBytes, certificateEndsAt: certificates.endsAt
-        ).utf8))
+      body: statistics.metrics(
+        freeBytes: driver.freeBytes, foldersAway: driver.foldersAway, sessionsSetAside: driver.setAsideCount,
+        filesNumbered: driver.numberedCount, budgetFreeBytes: budget.freeBytes, certificateEndsAt: certificates.endsAt))
   }
 
   /// Memory for a body; when others need it more, the body ends with an error.

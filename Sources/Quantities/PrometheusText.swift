@@ -1,30 +1,31 @@
 /// Writes Prometheus' text format 0.0.4.
-struct PrometheusText {
+package struct PrometheusText {
   /// What a scraper may do with the numbers of a family.
-  enum Kind: String {
+  package enum Kind: String {
     case counter, gauge
   }
 
   /// One number, with what tells it from the others of its family.
-  struct Sample {
-    var labels: [(name: StaticString, value: String)] = []
-    var value: Double
+  package struct Sample {
+    package var labels: [(name: StaticString, value: String)] = []
+    package var value: Double
 
-    init(_ labels: [(name: StaticString, value: String)] = [], _ value: Double) {
+    package init(_ labels: [(name: StaticString, value: String)] = [], _ value: Double) {
       self.labels = labels
       self.value = value
     }
   }
 
-  private(set) var bytes: [UInt8] = []
+  /// What is written.
+  package private(set) var bytes: [UInt8] = []
 
-  init() { bytes.reserveCapacity(8 << 10) }
+  package init() { bytes.reserveCapacity(8 << 10) }
 
   /// One family with all its samples; nothing at all when there is none. Names and explanations are ours and need no
   /// escapes.
-  mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ samples: [Sample]) {
+  package mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ samples: [Sample]) {
     guard !samples.isEmpty else { return }
-    write("# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n")
+    begin(name, kind, help)
     for sample in samples {
       write("\(name)")
       if !sample.labels.isEmpty {
@@ -35,22 +36,27 @@ struct PrometheusText {
     }
   }
 
-  mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ value: Double) {
+  package mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ value: Double) {
     family(name, kind, help, [Sample([], value)])
   }
 
-  mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ value: some BinaryInteger) {
-    family(name, kind, help, Double(value))
+  package mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ value: some BinaryInteger) {
+    begin(name, kind, help)
+    write("\(name) \(value)\n")
   }
 
-  mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ flag: Bool) {
+  package mutating func family(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ flag: Bool) {
     family(name, kind, help, flag ? 1.0 : 0.0)
+  }
+
+  private mutating func begin(_ name: StaticString, _ kind: Kind, _ help: StaticString) {
+    write("# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n")
   }
 
   private mutating func write(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
   /// A label's value: backslash, quote and line feed are escaped, and every other text is taken as it is.
-  static func escaped(_ text: String) -> String {
+  private static func escaped(_ text: String) -> String {
     var escaped = ""
     for scalar in text.unicodeScalars {
       switch scalar {
