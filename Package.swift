@@ -13,6 +13,8 @@ let strict: [SwiftSetting] = [
 /// Tests are not optimised in the optimised build, which takes half of its time otherwise; what they test is.
 let tests = strict + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
 
+let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
+let heap = Target.Dependency.product(name: "HeapModule", package: "swift-collections")
 let orderedCollections = Target.Dependency.product(name: "OrderedCollections", package: "swift-collections")
 
 let package = Package(
@@ -70,7 +72,7 @@ let package = Package(
       name: "UploadEngine",
       dependencies: [
         "FileModel", "Integrity", "Lookup", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux",
-        orderedCollections,
+        deque, orderedCollections,
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -111,7 +113,8 @@ let package = Package(
 
     // The receiver.
     .target(
-      name: "ReceiverCore", dependencies: ["Integrity", "Lookup", "ChunkProtocol", "Quantities", orderedCollections],
+      name: "ReceiverCore",
+      dependencies: ["Integrity", "Lookup", "ChunkProtocol", "Quantities", deque, orderedCollections],
       swiftSettings: strict),
     .target(
       name: "UploadReceiver",
@@ -142,7 +145,7 @@ let package = Package(
       name: "UploadSimulation",
       dependencies: [
         "UploadEngine", "Destinations", "ReceiverCore", "ChunkProtocol", "Integrity", "FileModel", "Lookup",
-        orderedCollections,
+        heap, orderedCollections,
       ],
       swiftSettings: strict),
     .executableTarget(

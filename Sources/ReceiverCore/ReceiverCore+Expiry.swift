@@ -1,3 +1,4 @@
+import DequeModule
 import Lookup
 import OrderedCollections
 
@@ -47,19 +48,18 @@ extension ReceiverCore {
   /// Notes that something was published, and forgets the oldest such note when there are too many.
   mutating func finish(_ key: Key, at time: Milliseconds) {
     finished.append((key, time))
-    while finished.count - finishedStart > limits.receiptsMax { forgetOldest() }
+    while finished.count > limits.receiptsMax { forgetOldest() }
   }
 
   private mutating func forgetFinished(olderThan time: Milliseconds) {
-    while finishedStart < finished.count, finished[finishedStart].at < time {
-      let key = finished[finishedStart].key
-      guard keepsReceipt(key) else {
+    while let oldest = finished.first, oldest.at < time {
+      guard keepsReceipt(oldest.key) else {
         forgetOldest()
         continue
       }
       // It goes when there are too many, behind those that are younger by now.
-      dropOldest()
-      finished.append((key, now))
+      finished.removeFirst()
+      finished.append((oldest.key, now))
     }
   }
 
@@ -70,23 +70,12 @@ extension ReceiverCore {
   }
 
   private mutating func forgetOldest() {
-    let key = dropOldest()
+    let key = finished.removeFirst().key
     switch keys[key] {
     case .session(let id): if let session = sessions[id], session.isPublished { expire(session) }
     case .wholeFile(let use): if !use.isUnderWay { keys[key] = nil }
     case nil: break
     }
-  }
-
-  @discardableResult
-  private mutating func dropOldest() -> Key {
-    let key = finished[finishedStart].key
-    finishedStart += 1
-    if finishedStart > 1024, finishedStart * 2 > finished.count {
-      finished.removeFirst(finishedStart)
-      finishedStart = 0
-    }
-    return key
   }
 }
 

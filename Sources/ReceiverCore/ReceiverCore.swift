@@ -1,3 +1,4 @@
+import DequeModule
 import Integrity
 public import Lookup
 import OrderedCollections
@@ -47,9 +48,7 @@ public struct ReceiverCore: Sendable {
   /// Whole files whose body is arriving, by their name.
   var arriving: LookupTable<NameKey, OrderedSet<RequestID>> = [:]
   /// Published sessions and finished whole files, oldest first, with the time of publication.
-  var finished: [(key: Key, at: Milliseconds)] = []
-  /// Entries of `finished` that were dropped; the array is compacted now and then, so that dropping is cheap.
-  var finishedStart = 0
+  var finished: Deque<(key: Key, at: Milliseconds)> = []
   /// Sessions that ended by themselves, and whose they were. A restart forgets them.
   var expired = ExpiredSessions()
   /// What lies under each root, where a quota makes that matter.

@@ -1,19 +1,21 @@
+import HeapModule
 import UploadEngine
 
 /// Time that passes only from one event to the next, and all pending events.
 ///
 /// Events of one instant happen in the order in which they were scheduled, so that a seed always gives the same run.
 final class VirtualTime {
-  private struct Event {
+  private struct Event: Comparable {
     var time: Int64
     var sequence: UInt64
     var action: () -> Void
 
-    func isBefore(_ other: Event) -> Bool { (time, sequence) < (other.time, other.sequence) }
+    static func < (left: Event, right: Event) -> Bool { (left.time, left.sequence) < (right.time, right.sequence) }
+    static func == (left: Event, right: Event) -> Bool { left.sequence == right.sequence }
   }
 
   private static let wallStart: Int64 = 1_760_000_000_000_000_000
-  private var heap: [Event] = []
+  private var events = Heap<Event>()
   private var nextSequence: UInt64 = 0
   /// Nanoseconds of the monotonic clock. Not 0, so that a missing time is not taken for the start.
   private(set) var nanoseconds: Int64 = 1_000_000_000
@@ -48,47 +50,18 @@ final class VirtualTime {
   }
 
   func at(_ time: Int64, _ action: @escaping () -> Void) {
-    heap.append(Event(time: max(time, nanoseconds), sequence: nextSequence, action: action))
+    events.insert(Event(time: max(time, nanoseconds), sequence: nextSequence, action: action))
     nextSequence += 1
-    siftUp(heap.count - 1)
   }
 
   /// Runs the next event; false when there is none.
   func step() -> Bool {
-    guard let first = heap.first else { return false }
-    let last = heap.removeLast()
-    if !heap.isEmpty {
-      heap[0] = last
-      siftDown()
-    }
+    guard let first = events.popMin() else { return false }
     nanoseconds = first.time
     first.action()
     return true
   }
 
   /// Ends the simulation: the events are released.
-  func end() { heap.removeAll() }
-
-  private func siftUp(_ start: Int) {
-    var child = start
-    while child > 0 {
-      let parent = (child - 1) / 2
-      guard heap[child].isBefore(heap[parent]) else { return }
-      heap.swapAt(child, parent)
-      child = parent
-    }
-  }
-
-  private func siftDown() {
-    var parent = 0
-    while true {
-      var least = parent
-      for child in [2 * parent + 1, 2 * parent + 2] where child < heap.count && heap[child].isBefore(heap[least]) {
-        least = child
-      }
-      guard least != parent else { return }
-      heap.swapAt(parent, least)
-      parent = least
-    }
-  }
+  func end() { events = Heap() }
 }

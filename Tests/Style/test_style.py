@@ -91,7 +91,7 @@ IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?impo
             inside("UploadEngine/Decisions"), r"\b(await|async|Mutex|Atomic|DispatchQueue|pthread_\w+)\b",
             "decisions are values: the driver locks, asks, unlocks and acts", id="decisions-are-values"),
         pytest.param(
-            inside("ReceiverCore"), IMPORT.format(r"(?!(Integrity|ChunkProtocol|Lookup|Quantities|OrderedCollections)\b)\w+"),
+            inside("ReceiverCore"), IMPORT.format(r"(?!(Integrity|ChunkProtocol|Lookup|Quantities|OrderedCollections|DequeModule)\b)\w+"),
             "the receiver's rules run in a simulation, too: no sockets, no threads, no clock, no libraries",
             id="receiver-core-is-alone"),
         pytest.param(

@@ -1,3 +1,4 @@
+import DequeModule
 import FileModel
 import Lookup
 import OrderedCollections
@@ -44,7 +45,7 @@ struct FileTable: Sendable {
   /// The number of the latest content change, over all files.
   private(set) var changeSequence: UInt64 = 0
   /// Files that are shown although they are in the spool no longer, oldest first.
-  var history: [FileID] = []
+  var history: Deque<FileID> = []
 
   /// How many files are in each phase.
   struct Counts: Hashable, Sendable {

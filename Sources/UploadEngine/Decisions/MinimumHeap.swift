@@ -1,5 +1,8 @@
 /// A binary heap, lowest key first. Entries are never removed early: the caller that reads the first one checks whether
 /// it still matters.
+///
+/// Not `Heap` of swift-collections: it compares whole elements, and gives those of one key back in another order. Timers and deadlines
+/// of one instant, and files of one time, come in this one's, which the traces of the simulation hold.
 struct MinimumHeap<Key: Comparable & Sendable, Value: Sendable>: Sendable {
   private var heap: [(key: Key, value: Value)] = []
 

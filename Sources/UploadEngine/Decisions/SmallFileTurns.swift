@@ -1,3 +1,4 @@
+import DequeModule
 import FileModel
 
 /// Small files in the order in which they are read, and those whose bytes are in a buffer, in the order in which they are sent.
@@ -27,7 +28,7 @@ struct SmallFileTurns: Sendable {
   mutating func keepReady(_ ids: [FileID]) { ready = ids }
 
   /// Files that wait to be read, the latest first.
-  var latestFirst: ReversedCollection<ArraySlice<FileID>> { queue.latestFirst }
+  var latestFirst: ReversedCollection<Deque<FileID>> { queue.latestFirst }
 
   /// Removes files that will never be read.
   mutating func removeWaiting(where isGone: (FileID) -> Bool) { queue.removeAll(where: isGone) }

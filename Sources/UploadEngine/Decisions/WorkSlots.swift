@@ -1,3 +1,4 @@
+import DequeModule
 import FileModel
 import Lookup
 
@@ -41,7 +42,7 @@ struct WorkSlots: Sendable {
   }
 
   /// Waiting files, the latest first.
-  var latestFirst: ReversedCollection<ArraySlice<FileID>> { waiting.latestFirst }
+  var latestFirst: ReversedCollection<Deque<FileID>> { waiting.latestFirst }
 
   /// Removes files that will never have a slot.
   mutating func removeWaiting(where isGone: (FileID) -> Bool) { waiting.removeAll(where: isGone) }

@@ -1,3 +1,4 @@
+import DequeModule
 public import FileModel
 import Integrity
 import Threads
@@ -77,12 +78,10 @@ public enum ReadResult: Sendable {
 /// There are two for each chunk in flight: one opens the file and asks the filesystem before and after, which takes locks that the
 /// threads answering the kernel take; a lowered one reads, hashes and compresses meanwhile, and takes none.
 public final class ReadWorkers: Sendable {
-  /// A ring: its memory is allocated once, and a job that was taken is no longer referenced by it.
   private struct Queue {
-    private var slots: [ReadJob?]
-    private var head = 0
-    /// Jobs that wait.
-    private(set) var count = 0
+    /// Jobs that wait. Their memory is allocated once.
+    private var jobs: Deque<ReadJob>
+    private let capacity: Int
     /// Threads that read.
     var readingCount = 0
     /// Work for when nothing is to be read, and before that where there is much of it.
@@ -92,23 +91,19 @@ public final class ReadWorkers: Sendable {
     var isStopped = false
 
     init(capacity: Int) {
-      slots = Array(repeating: nil, count: capacity)
+      self.capacity = capacity
+      jobs = Deque(minimumCapacity: capacity)
     }
 
+    var count: Int { jobs.count }
+
     mutating func append(_ job: ReadJob) -> Bool {
-      guard count < slots.count else { return false }
-      slots[(head + count) % slots.count] = job
-      count += 1
+      guard count < capacity else { return false }
+      jobs.append(job)
       return true
     }
 
-    mutating func take() -> ReadJob? {
-      guard count > 0, let job = slots[head] else { return nil }
-      slots[head] = nil
-      head = (head + 1) % slots.count
-      count -= 1
-      return job
-    }
+    mutating func take() -> ReadJob? { jobs.popFirst() }
   }
 
   private enum Work {
