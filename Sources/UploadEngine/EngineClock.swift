@@ -1,4 +1,5 @@
 import Glibc
+import Threads
 
 /// Where the engine's driver gets the time from; a simulation brings its own.
 public protocol EngineClock: Sendable {

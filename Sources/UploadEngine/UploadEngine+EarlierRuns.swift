@@ -2,6 +2,7 @@ import FileModel
 import Logging
 import Lookup
 import Synchronization
+import Threads
 
 /// What earlier runs have left, and what is reported before that is known.
 extension UploadEngine {

@@ -1,5 +1,3 @@
-import CLinux
-import Glibc
 import Promises
 import Synchronization
 import Testing
@@ -13,16 +11,13 @@ struct NoticeQueueTests {
 
     func advance(by amount: Int) { milliseconds.withLock { $0 += amount } }
 
-    var now: timespec {
-      let milliseconds = milliseconds.withLock { $0 }
-      return timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
-    }
+    var nanoseconds: Int64 { Int64(milliseconds.withLock { $0 }) * 1_000_000 }
   }
 
   /// Every look at the queue has another notice beside it, so that it does not wait.
   @Test(.promises("S50f")) func passthroughWritersAreCheckedOnceASecond() throws {
     let clock = Clock()
-    let queue = NoticeQueue { clock.now }
+    let queue = NoticeQueue { clock.nanoseconds }
     func isTimeToCheck(after milliseconds: Int) throws -> Bool {
       clock.advance(by: milliseconds)
       queue.virtualTreeChanged()

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import Synchronization
+import Threads
 
 /// A bounded amount of memory in page-aligned buffers, in which chunks are read, hashed and sent.
 ///

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Synchronization
+import Threads
 
 /// Decides by samples whether a chunk is worth compressing, and how, and compresses it
 /// (docs/design/reading.md#compression). Each worker has its own.

@@ -3,6 +3,7 @@ import FileModel
 import Glibc
 import OrderedCollections
 import Synchronization
+import Threads
 
 /// Opens captures for the read workers, and keeps open what they go on reading (docs/design/reading.md#reading).
 ///

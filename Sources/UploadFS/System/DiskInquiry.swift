@@ -1,5 +1,3 @@
-import CLinux
-import Glibc
 import Threads
 
 /// Asks the spool's disk for threads that have to answer whatever becomes of it: what is said of captures is wanted most while a disk
@@ -34,97 +32,74 @@ final class DiskInquiry: Sendable {
     override func run() { answer = question() }
   }
 
-  private final class Queue: @unchecked Sendable {
-    // Sound because everything below the lock is touched only while it is held, and the C objects stay at one address until no thread
-    // can reach this object any more.
-    private let lock: UnsafeMutablePointer<pthread_mutex_t>
-    private let arrival: UnsafeMutablePointer<pthread_cond_t>
-    private let answered: UnsafeMutablePointer<pthread_cond_t>
-    private var jobs: [Job] = []
-    private var hasThread = false
-    /// The question that is being asked has been given up.
-    private var isStuck = false
-    private var isClosed = false
-
-    init() {
-      lock = .allocate(capacity: 1)
-      arrival = .allocate(capacity: 1)
-      answered = .allocate(capacity: 1)
-      pthread_mutex_init(lock, nil)
-      var attributes = pthread_condattr_t()
-      pthread_condattr_init(&attributes)
-      pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-      pthread_cond_init(arrival, nil)
-      pthread_cond_init(answered, &attributes)
-      pthread_condattr_destroy(&attributes)
+  /// Threads that ask wait for the monitor, and the one that answers for the bell, so that a question wakes no other one of them.
+  private final class Queue: Sendable {
+    private struct State {
+      var jobs: [Job] = []
+      var hasThread = false
+      /// The question that is being asked has been given up.
+      var isStuck = false
+      var isClosed = false
     }
 
-    deinit {
-      pthread_cond_destroy(answered)
-      pthread_cond_destroy(arrival)
-      pthread_mutex_destroy(lock)
-      answered.deallocate()
-      arrival.deallocate()
-      lock.deallocate()
-    }
+    private let state = Monitor(State())
+    private let arrival = ThreadWaker()
 
     /// False where the job was not done in time; then its answer is dropped.
     func run(_ job: Job, milliseconds: Int) -> Bool {
-      var end = timespec()
-      clock_gettime(CLOCK_MONOTONIC, &end)
-      end.tv_sec += milliseconds / 1000
-      end.tv_nsec += milliseconds % 1000 * 1_000_000
-      if end.tv_nsec >= 1_000_000_000 { (end.tv_sec, end.tv_nsec) = (end.tv_sec + 1, end.tv_nsec - 1_000_000_000) }
-      pthread_mutex_lock(lock)
-      defer { pthread_mutex_unlock(lock) }
-      guard !isStuck, !isClosed, hasThread || startThread() else { return false }
-      jobs.append(job)
-      unlocked { pthread_cond_signal(arrival) }
-      while !job.isDone {
-        guard pthread_cond_timedwait(answered, lock, &end) == ETIMEDOUT, !job.isDone else { continue }
-        job.isGivenUp = true
-        isStuck = true
-        return false
+      let end = monotonicNanoseconds() + Int64(milliseconds) * 1_000_000
+      let isTaken = state.withLock { state, _ in
+        guard !state.isStuck, !state.isClosed, state.hasThread || startThread(&state) else { return false }
+        state.jobs.append(job)
+        return true
       }
-      return true
+      guard isTaken else { return false }
+      arrival.ring()
+      return state.wait { state in
+        if job.isDone { return .done(true) }
+        guard monotonicNanoseconds() >= end else { return .againBy(nanoseconds: end) }
+        job.isGivenUp = true
+        state.isStuck = true
+        return .done(false)
+      }
     }
 
     func close() {
-      pthread_mutex_lock(lock)
-      isClosed = true
-      pthread_cond_signal(arrival)
-      pthread_mutex_unlock(lock)
+      state.withLock { state, _ in state.isClosed = true }
+      arrival.ring()
     }
 
-    private func startThread() -> Bool {
+    private func startThread(_ state: inout State) -> Bool {
       guard let thread = NamedThread("disk-inquiry", .answering, { [self] in serve() }) else { return false }
       thread.detach()
-      hasThread = true
+      state.hasThread = true
       return true
     }
 
     private func serve() {
-      pthread_mutex_lock(lock)
-      defer { pthread_mutex_unlock(lock) }
-      while !isClosed {
-        guard !jobs.isEmpty else {
-          pthread_cond_wait(arrival, lock)
+      while !state.withLock({ state, _ in state.isClosed }) {
+        guard let job = next() else {
+          arrival.wait()
           continue
         }
-        let job = jobs.removeFirst()
-        guard !job.isGivenUp else { continue }
-        unlocked { job.run() }
-        job.isDone = true
-        isStuck = false
-        unlocked { pthread_cond_broadcast(answered) }
+        job.run()
+        state.withLock { state, _ in
+          job.isDone = true
+          state.isStuck = false
+        }
+        state.broadcast()
       }
     }
 
-    /// Also for signals: a thread that is woken while the lock is held sleeps at once again.
-    private func unlocked<Result>(_ body: () -> Result) {
-      pthread_mutex_unlock(lock)
-      defer { pthread_mutex_lock(lock) }
-      _ = body()
+    /// The first job that has not been given up.
+    private func next() -> Job? {
+      state.withLock { state, _ in
+        while !state.jobs.isEmpty {
+          let job = state.jobs.removeFirst()
+          if !job.isGivenUp { return job }
+        }
+        return nil
+      }
     }
   }
 }

@@ -1,23 +1,25 @@
-import CLinux
-import Glibc
+import Threads
 
 /// What the kernel has to be told outside of any request, kept for the one thread that tells it.
 ///
 /// Telling waits for locks that the kernel holds during requests, so a handler only leaves a notice here. When the queue
 /// is full the notice is dropped: the kernel then learns from the next request that the entry is stale.
-final class NoticeQueue: @unchecked Sendable {
-  // Sound because everything below the lock is touched only while it is held, and the two C objects stay at one address
-  // until no thread can reach this object any more.
-  private let lock: UnsafeMutablePointer<pthread_mutex_t>
-  private let arrival: UnsafeMutablePointer<pthread_cond_t>
-  private var removed: [RemovedEntry] = []
-  private var unneeded: [RemovedEntry] = []
-  private var changed: [NodeID] = []
-  private var stale: Set<NodeID> = []
-  private var hasVirtualChange = false
-  private var nextCheck: timespec?
-  private var isClosed = false
-  private let now: @Sendable () -> timespec
+final class NoticeQueue: Sendable {
+  private struct State {
+    var removed: [RemovedEntry] = []
+    var unneeded: [RemovedEntry] = []
+    var changed: [NodeID] = []
+    var stale: Set<NodeID> = []
+    var hasVirtualChange = false
+    var nextCheck: Int64?
+    var isClosed = false
+
+    var isEmpty: Bool { removed.isEmpty && unneeded.isEmpty && changed.isEmpty && stale.isEmpty && !hasVirtualChange }
+  }
+
+  private let state = Monitor(State())
+  /// Nanoseconds.
+  private let now: @Sendable () -> Int64
 
   static let capacity = 4096
 
@@ -41,104 +43,62 @@ final class NoticeQueue: @unchecked Sendable {
   }
 
   /// `now` stands in for the monotonic clock in tests; waiting goes by the real one.
-  init(now: @escaping @Sendable () -> timespec = { NoticeQueue.monotonicNow }) {
+  init(now: @escaping @Sendable () -> Int64 = { monotonicNanoseconds() }) {
     self.now = now
-    lock = .allocate(capacity: 1)
-    arrival = .allocate(capacity: 1)
-    pthread_mutex_init(lock, nil)
-    var attributes = pthread_condattr_t()
-    pthread_condattr_init(&attributes)
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-    pthread_cond_init(arrival, &attributes)
-    pthread_condattr_destroy(&attributes)
-  }
-
-  deinit {
-    pthread_cond_destroy(arrival)
-    pthread_mutex_destroy(lock)
-    arrival.deallocate()
-    lock.deallocate()
   }
 
   func entryRemoved(_ removed: RemovedEntry) {
-    post { if self.removed.count < Self.capacity { self.removed.append(removed) } }
+    post { if $0.removed.count < Self.capacity { $0.removed.append(removed) } }
   }
 
   func entryIsUnneeded(_ entry: RemovedEntry) {
-    post { if unneeded.count < Self.capacity { unneeded.append(entry) } }
+    post { if $0.unneeded.count < Self.capacity { $0.unneeded.append(entry) } }
   }
 
   func attributesChanged(of node: NodeID) {
-    post { if changed.count < Self.capacity { changed.append(node) } }
+    post { if $0.changed.count < Self.capacity { $0.changed.append(node) } }
   }
 
   func pagesBecameStale(of node: NodeID) {
-    post { if stale.count < Self.capacity { stale.insert(node) } }
+    post { if $0.stale.count < Self.capacity { $0.stale.insert(node) } }
   }
 
   /// Whether ``next()`` comes back after a second at the latest, because something has to be checked.
   func checkEverySecond(_ looks: Bool) {
-    post { nextCheck = looks ? nextCheck ?? inOneSecond : nil }
+    let due = now() + Self.secondNanoseconds
+    post { $0.nextCheck = looks ? $0.nextCheck ?? due : nil }
   }
 
   func virtualTreeChanged() {
-    post { hasVirtualChange = true }
+    post { $0.hasVirtualChange = true }
   }
 
   /// Ends the thread that waits in ``next()``.
   func close() {
-    post { isClosed = true }
+    post { $0.isClosed = true }
   }
 
   /// Waits for notices; nil once the queue is closed.
   func next() -> Batch? {
-    pthread_mutex_lock(lock)
-    defer { pthread_mutex_unlock(lock) }
-    while removed.isEmpty, unneeded.isEmpty, changed.isEmpty, stale.isEmpty, !hasVirtualChange, !isClosed,
-      !isTimeToCheck
-    {
-      if var due = nextCheck {
-        pthread_cond_timedwait(arrival, lock, &due)
-      } else {
-        pthread_cond_wait(arrival, lock)
-      }
+    state.wait { state in
+      guard !state.isClosed else { return .done(nil) }
+      let time = now()
+      let looks = state.nextCheck.map { $0 <= time } ?? false
+      guard looks || !state.isEmpty else { return state.nextCheck.map { .againBy(nanoseconds: $0) } ?? .again }
+      let batch = Batch(
+        removed: state.removed, unneeded: state.unneeded, changed: state.changed, stale: state.stale,
+        hasVirtualChange: state.hasVirtualChange, isTimeToCheck: looks)
+      state = State(nextCheck: looks ? time + Self.secondNanoseconds : state.nextCheck)
+      return .done(batch)
     }
-    guard !isClosed else { return nil }
-    let looks = isTimeToCheck
-    if looks { nextCheck = inOneSecond }
-    defer {
-      removed = []
-      unneeded = []
-      changed = []
-      stale = []
-      hasVirtualChange = false
+  }
+
+  private static let secondNanoseconds: Int64 = 1_000_000_000
+
+  private func post(_ change: (inout State) -> Void) {
+    state.withLock { state, signal in
+      change(&state)
+      signal.signal()
     }
-    return Batch(
-      removed: removed, unneeded: unneeded, changed: changed, stale: stale, hasVirtualChange: hasVirtualChange,
-      isTimeToCheck: looks)
-  }
-
-  fileprivate static var monotonicNow: timespec {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return now
-  }
-
-  private var inOneSecond: timespec {
-    let now = now()
-    return timespec(tv_sec: now.tv_sec + 1, tv_nsec: now.tv_nsec)
-  }
-
-  private var isTimeToCheck: Bool {
-    guard let nextCheck else { return false }
-    let now = now()
-    return (now.tv_sec, now.tv_nsec) >= (nextCheck.tv_sec, nextCheck.tv_nsec)
-  }
-
-  private func post(_ change: () -> Void) {
-    pthread_mutex_lock(lock)
-    change()
-    pthread_cond_signal(arrival)
-    pthread_mutex_unlock(lock)
   }
 }

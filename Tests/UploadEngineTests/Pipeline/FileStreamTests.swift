@@ -4,6 +4,7 @@ import Promises
 import ProtocolReference
 import Synchronization
 import Testing
+import Threads
 
 @testable import UploadEngine
 

@@ -2,6 +2,7 @@ import FileModel
 import Logging
 import Synchronization
 import Testing
+import Threads
 
 @testable import UploadEngine
 

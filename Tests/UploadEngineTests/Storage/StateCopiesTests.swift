@@ -3,6 +3,7 @@ import GRDB
 import Glibc
 import Logging
 import Testing
+import Threads
 
 @testable import UploadEngine
 

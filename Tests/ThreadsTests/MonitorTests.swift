@@ -3,8 +3,6 @@ import Synchronization
 import Testing
 import Threads
 
-@testable import UploadEngine
-
 /// Threads that wait for one another; a deadline ends those that are not woken.
 @Suite struct MonitorTests {
   private struct Turns {

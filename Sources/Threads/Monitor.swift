@@ -1,30 +1,37 @@
-import Glibc
+public import Glibc
 
 /// A value behind a lock, with a condition to wait on: what `Synchronization.Mutex` lacks.
 ///
 /// - Note: `@unchecked Sendable` is sound because `state` is reached through ``withLock(_:)`` only, with the lock held,
 ///   and the lock and the condition live at fixed addresses until `deinit`.
-final class Monitor<State>: @unchecked Sendable {
-  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-  private let condition: UnsafeMutablePointer<pthread_cond_t>
-  private var state: State
+public final class Monitor<State>: @unchecked Sendable {
+  @usableFromInline
+  let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  @usableFromInline
+  let condition: UnsafeMutablePointer<pthread_cond_t>
+  @usableFromInline
+  var state: State
 
   /// What a holder of the lock may do besides changing the state. Must not be kept beyond the call.
-  struct Signal {
-    fileprivate let condition: UnsafeMutablePointer<pthread_cond_t>
+  public struct Signal {
+    private let condition: UnsafeMutablePointer<pthread_cond_t>
+
+    @usableFromInline
+    init(condition: UnsafeMutablePointer<pthread_cond_t>) { self.condition = condition }
 
     /// Wakes one waiting thread.
-    func signal() {
+    public func signal() {
       pthread_cond_signal(condition)
     }
 
     /// Wakes every waiting thread.
-    func broadcast() {
+    public func broadcast() {
       pthread_cond_broadcast(condition)
     }
   }
 
-  init(_ initial: State) {
+  /// The state at first.
+  public init(_ initial: State) {
     state = initial
     mutex = .allocate(capacity: 1)
     mutex.initialize(to: pthread_mutex_t())
@@ -46,8 +53,14 @@ final class Monitor<State>: @unchecked Sendable {
     mutex.deallocate()
   }
 
+  /// Wakes every waiting thread, without the lock: a thread that is woken while it is held sleeps at once again.
+  public func broadcast() {
+    pthread_cond_broadcast(condition)
+  }
+
   /// Runs `body` with the lock held. Nothing foreign may be called in it.
-  func withLock<Result, Failure: Error>(_ body: (inout State, Signal) throws(Failure) -> Result) throws(Failure)
+  @inlinable
+  public func withLock<Result, Failure: Error>(_ body: (inout State, Signal) throws(Failure) -> Result) throws(Failure)
     -> Result
   {
     pthread_mutex_lock(mutex)
@@ -56,7 +69,7 @@ final class Monitor<State>: @unchecked Sendable {
   }
 
   /// What the state means for the wait.
-  enum WaitDecision<Result> {
+  public enum WaitDecision<Result> {
     /// Look again after a signal (or for no reason).
     case again
     /// Look again after a signal, and at the latest at this instant of the monotonic clock.
@@ -70,7 +83,8 @@ final class Monitor<State>: @unchecked Sendable {
   /// Each call of `decide` is an access of its own. A wait *inside* an `inout` access would break Swift's law of exclusivity: while the
   /// lock is given up others change the state, and the optimiser, which may rely on no such change, goes on with what it
   /// has in registers. A release build then waits for ever.
-  func wait<Result>(_ decide: (inout State) -> WaitDecision<Result>) -> Result {
+  @inlinable
+  public func wait<Result>(_ decide: (inout State) -> WaitDecision<Result>) -> Result {
     pthread_mutex_lock(mutex)
     defer { pthread_mutex_unlock(mutex) }
     while true {
@@ -90,7 +104,7 @@ final class Monitor<State>: @unchecked Sendable {
 }
 
 /// Now, on the clock that ``Monitor`` waits by.
-func monotonicNanoseconds() -> Int64 {
+public func monotonicNanoseconds() -> Int64 {
   var time = timespec()
   clock_gettime(CLOCK_MONOTONIC, &time)
   return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
