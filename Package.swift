@@ -76,7 +76,7 @@ let package = Package(
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
-    .target(name: "Telemetry", swiftSettings: strict),
+    .target(name: "Telemetry", dependencies: ["CLinux"], swiftSettings: strict),
     .target(
       name: "MountStatus", dependencies: ["UploadEngine", "FileModel", "Integrity", "Quantities", "Telemetry"],
       swiftSettings: strict),

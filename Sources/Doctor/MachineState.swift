@@ -145,8 +145,7 @@ public struct MachineState: Hashable, Sendable {
   private static func holdsSomething(_ path: String) -> Bool {
     guard let stream = opendir(path) else { return false }
     defer { closedir(stream) }
-    // Besides itself and the one above.
-    return (0..<3).allSatisfy { _ in readdir(stream) != nil }
+    return uploadfs_next_child(stream) != nil
   }
 
   private static func tryToWrite(in folder: String) -> (refusal: String?, hasAttributes: Bool?) {

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// A folder of sysfs: small files of one line, which may be missing, unreadable or nonsense at any moment.
@@ -16,11 +17,8 @@ struct SystemFolder {
     guard let stream = opendir(path) else { return [] }
     defer { closedir(stream) }
     var names: [String] = []
-    while names.count < Self.entriesMax, let entry = readdir(stream) {
-      // A record is only as long as its name, so it is read through the pointer and not copied as a whole `dirent`.
-      guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return [] }
-      let bytes = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
-      let name = String(cString: bytes)
+    while names.count < Self.entriesMax, let entry = uploadfs_next_child(stream) {
+      let name = String(cString: uploadfs_entry_name(entry))
       if !name.hasPrefix(".") { names.append(name) }
     }
     return names.sorted { ($0.utf8.count, $0) < ($1.utf8.count, $1) }

@@ -39,12 +39,7 @@ public enum SpoolPrivacy: Hashable, Sendable {
     var names: [String] = []
     if let stream = opendir(path) {
       defer { closedir(stream) }
-      while let entry = readdir(stream) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
-          tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        if name != ".", name != ".." { names.append(name) }
-      }
+      while let entry = uploadfs_next_child(stream) { names.append(String(cString: uploadfs_entry_name(entry))) }
     }
     self.init(mode: status.st_mode, owner: status.st_uid, daemon: geteuid(), names: names)
   }

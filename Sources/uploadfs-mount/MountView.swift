@@ -189,12 +189,8 @@ private enum DirectoryListing {
     }
     defer { closedir(stream) }
     var entries: [(name: [UInt8], kind: Kind)] = []
-    while let entry = readdir(stream) {
-      // Names here may be longer than the 256 bytes that the struct declares, so they are read through the pointer.
-      guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return [] }
-      let bytes = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
+    while let entry = uploadfs_next_child(stream), let bytes = uploadfs_entry_name(entry) {
       let name = UnsafeBufferPointer(start: bytes, count: strlen(bytes)).map { UInt8(bitPattern: $0) }
-      guard name != Array(".".utf8), name != Array("..".utf8) else { continue }
       let type = Int32(entry.pointee.d_type)
       entries.append((name, type == DT_DIR ? .directory : type == DT_REG ? .file : .other))
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Destinations
 import Glibc
 import LogText
@@ -74,12 +75,7 @@ enum StandardOutput {
 
 private enum Unbuffered {
   static func write(_ text: String, to descriptor: Int32) {
-    var bytes = Array(text.utf8)[...]
-    while !bytes.isEmpty {
-      let written = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-      if written < 0 && errno == EINTR { continue }
-      guard written > 0 else { return }
-      bytes = bytes.dropFirst(written)
-    }
+    let bytes = Array(text.utf8)
+    _ = uploadfs_write_all(descriptor, bytes, bytes.count)
   }
 }

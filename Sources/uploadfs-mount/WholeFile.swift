@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// A system call's failure.
@@ -41,12 +42,12 @@ enum WholeFile {
     var bytes: [UInt8] = []
     var block = [UInt8](repeating: 0, count: 64 << 10)
     while true {
-      let count = Glibc.read(descriptor, &block, block.count)
-      if count < 0 && errno == EINTR { continue }
-      guard count >= 0 else { throw SystemError.last }
-      guard count > 0 else { return bytes }
+      let count = uploadfs_read_all(descriptor, &block, block.count)
+      let code = errno
+      guard count == block.count || code == 0 else { throw SystemError(code: code) }
       bytes += block[..<count]
       guard bytes.count <= bytesMax else { throw SystemError(code: EFBIG) }
+      guard count == block.count else { return bytes }
     }
   }
 }

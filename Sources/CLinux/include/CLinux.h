@@ -4,6 +4,7 @@
 #define UPLOADFS_CLINUX_H
 
 #include "CLinuxFaults.h"
+#include "CLinuxFiles.h"
 #include "CLinuxFilesystem.h"
 #include "CLinuxMapping.h"
 #include "CLinuxThreads.h"

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// The disk effects of replacing a file, so that a test can let any one of them fail.
@@ -12,19 +13,8 @@ struct FileEffects: Sendable {
   /// The system's own.
   static let system = FileEffects(
     write: { (descriptor, bytes) throws(StorageError) in
-      var position = 0
-      while position < bytes.count {
-        let written = bytes.withUnsafeBytes { source in
-          UnsafeRawBufferPointer(rebasing: source[position...]).withMemoryRebound(to: UInt8.self) {
-            Glibc.write(descriptor, $0.baseAddress, $0.count)
-          }
-        }
-        if written < 0 {
-          let code = errno
-          if code == EINTR { continue }
-          throw .system(code, cannot: "write a file of the spool's state")
-        }
-        position += written
+      guard uploadfs_write_all(descriptor, bytes, bytes.count) == bytes.count else {
+        throw .system(errno, cannot: "write a file of the spool's state")
       }
     },
     sync: { (descriptor) throws(StorageError) in
@@ -123,22 +113,10 @@ enum AtomicFile {
 
   private static func readAll(_ descriptor: Int32, byteCount: Int, _ path: String) throws(StorageError) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: byteCount)
-    var position = 0
-    while position < byteCount {
-      let count = bytes.withUnsafeMutableBytes { target in
-        Glibc.read(
-          descriptor, UnsafeMutableRawBufferPointer(rebasing: target[position...]).baseAddress,
-          byteCount - position)
-      }
-      if count < 0 {
-        let code = errno
-        if code == EINTR { continue }
-        throw .system(code, cannot: "read \(quoted(path))")
-      }
-      if count == 0 { break }
-      position += count
-    }
-    bytes.removeLast(byteCount - position)
+    let count = uploadfs_read_all(descriptor, &bytes, byteCount)
+    let code = errno
+    guard count == byteCount || code == 0 else { throw .system(code, cannot: "read \(quoted(path))") }
+    bytes.removeLast(byteCount - count)
     return bytes
   }
 
@@ -147,17 +125,9 @@ enum AtomicFile {
     guard let stream = opendir(folder) else { throw .system(errno, cannot: "list the folder \(quoted(folder))") }
     defer { closedir(stream) }
     var names: [String] = []
-    let nameOffset = MemoryLayout<dirent>.offset(of: \.d_name) ?? 0
-    while true {
-      errno = 0
-      guard let entry = readdir(stream) else {
-        // Half of a folder is not the folder.
-        guard errno == 0 else { throw .system(errno, cannot: "list the folder \(quoted(folder))") }
-        return names.sorted()
-      }
-      // Read through the entry's address: its record may be shorter than the declared structure.
-      let name = String(cString: (UnsafeRawPointer(entry) + nameOffset).assumingMemoryBound(to: CChar.self))
-      if name != "." && name != ".." { names.append(name) }
-    }
+    while let entry = uploadfs_next_child(stream) { names.append(String(cString: uploadfs_entry_name(entry))) }
+    // Half of a folder is not the folder.
+    guard errno == 0 else { throw .system(errno, cannot: "list the folder \(quoted(folder))") }
+    return names.sorted()
   }
 }

@@ -1,3 +1,4 @@
+import CLinux
 import GRDB
 import Glibc
 
@@ -209,13 +210,13 @@ enum StateDatabase {
     defer { close(descriptor) }
     let block = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 1)
     defer { block.deallocate() }
+    guard let base = block.baseAddress else { return true }
     var offset: off_t = 0
     while true {
-      let count = pread(descriptor, block.baseAddress, block.count, offset)
-      if count == 0 { return true }
+      let count = uploadfs_pread_all(descriptor, base, block.count, offset)
       // A folder in its place says nothing of the disk.
-      if count < 0, errno != EINTR { return errno == EISDIR }
-      offset += off_t(max(0, count))
+      guard count == block.count else { return errno == 0 || errno == EISDIR }
+      offset += off_t(count)
     }
   }
 

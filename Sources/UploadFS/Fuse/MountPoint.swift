@@ -82,11 +82,7 @@ struct MountPoint: Hashable, Sendable {
       throw MountError(.noPermission, "mount point \(path) cannot be read by this user; choose another directory")
     }
     defer { closedir(stream) }
-    while let entry = readdir(stream) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
-        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(cString: $0) }
-      }
-      if name.isDot { continue }
+    guard uploadfs_next_child(stream) == nil else {
       throw MountError(
         .mountPointNotEmpty,
         "mount point \(path) is not empty; move its files away (mounting would hide them) or choose another directory")

@@ -77,11 +77,7 @@ struct SpoolLocation: ~Copyable {
 
   /// Opens what stands there, never through a symbolic link.
   func open(_ flags: Int32, mode: mode_t = 0) throws(SystemError) -> Int32 {
-    while true {
-      let descriptor = uploadfs_openat(directory, path, flags | O_NOFOLLOW | O_CLOEXEC, mode)
-      if descriptor >= 0 { return descriptor }
-      if errno != EINTR { throw .last }
-    }
+    Int32(try retryingInterrupts { Int(uploadfs_openat(directory, path, flags | O_NOFOLLOW | O_CLOEXEC, mode)) })
   }
 
   /// chmod(2), never of what a symbolic link leads to.

@@ -135,17 +135,10 @@ extension Filesystem {
       throw failure
     }
     defer { closedir(stream) }
-    while true {
-      errno = 0
-      guard let entry = readdir(stream) else {
-        guard errno == 0 else { throw .last }
-        return
-      }
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
-        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(cString: $0) }
-      }
-      body(name, entry.pointee.d_ino, entry.pointee.d_type)
+    while let entry = uploadfs_next_entry(stream) {
+      body(EntryName(cString: uploadfs_entry_name(entry)), entry.pointee.d_ino, entry.pointee.d_type)
     }
+    guard errno == 0 else { throw .last }
   }
 }
 

@@ -446,8 +446,8 @@ extension Filesystem {
     try requirePresent(extent, of: handle.file)
     let edges = [UInt64(offset), UInt64(offset + length)]
     try changing(handle.file, handle.descriptor, edges: edges) { () throws(SystemError) in
-      while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
-        if errno != EINTR { throw .last }
+      _ = try retryingInterrupts {
+        Int(uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)))
       }
     }
   }
@@ -491,9 +491,7 @@ extension Filesystem {
     try requirePresent(mutation.extent, of: file)
     let edges = [UInt64(size), size == 0 ? 0 : UInt64(clamping: try descriptor.status().st_size)]
     try changing(file, descriptor, edges: edges) { () throws(SystemError) in
-      while ftruncate(descriptor.number, off_t(size)) != 0 {
-        if errno != EINTR { throw .last }
-      }
+      _ = try retryingInterrupts { Int(ftruncate(descriptor.number, off_t(size))) }
     }
     isDone = true
   }

@@ -5,6 +5,9 @@ import Glibc
 ///
 /// A system call may still be running on it when its file is released by another thread; each user therefore holds a
 /// reference, never the bare number.
+///
+/// The receiver has one of its own (UploadReceiver/Store): only the closing would be shared. This one's calls fail with an errno for the
+/// kernel, and that one's with what the store says of a failure.
 final class FileDescriptor: Sendable {
   /// The descriptor's number; valid as long as this object lives.
   let number: Int32

@@ -20,8 +20,6 @@ struct EntryName: Hashable, Sendable {
 }
 
 enum DirectoryListing {
-  private static let dots = [EntryName("."), EntryName("..")]
-
   /// The names in a directory of the receiver's own but `.` and `..`.
   static func names(in directory: FileDescriptor) throws(StoreFailure) -> [String] {
     try entries(in: directory).map(\.text)
@@ -37,16 +35,8 @@ enum DirectoryListing {
     }
     defer { closedir(stream) }
     var entries: [EntryName] = []
-    while true {
-      errno = 0
-      guard let entry = readdir(stream) else {
-        if errno != 0 { throw StoreFailure.last("readdir") }
-        return entries
-      }
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-        pointer.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(copying: $0) }
-      }
-      if !dots.contains(name) { entries.append(name) }
-    }
+    while let entry = uploadfs_next_child(stream) { entries.append(EntryName(copying: uploadfs_entry_name(entry))) }
+    guard errno == 0 else { throw StoreFailure.last("readdir") }
+    return entries
   }
 }

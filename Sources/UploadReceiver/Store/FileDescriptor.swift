@@ -4,6 +4,9 @@ import Glibc
 
 /// An open file or directory that closes itself. Sendable: the number never changes, and the calls made with it are
 /// safe from several threads.
+///
+/// Not that of the mount (UploadFS/System), whose calls fail with an errno for the kernel; only the closing would be
+/// shared.
 final class FileDescriptor: Sendable {
   let raw: CInt
 
@@ -105,29 +108,18 @@ final class FileDescriptor: Sendable {
   }
 
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreFailure) {
-    guard var position = off_t(exactly: offset) else { throw .io("pwrite: the offset is too large") }
-    var rest = bytes
-    while !rest.isEmpty {
-      let count = pwrite(raw, rest.baseAddress, rest.count, position)
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { throw StoreFailure.last("pwrite") }
-      rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-      position += off_t(count)
-    }
+    guard let position = off_t(exactly: offset) else { throw .io("pwrite: the offset is too large") }
+    guard let base = bytes.baseAddress else { return }
+    let written = uploadfs_pwrite_all(raw, base, bytes.count, position)
+    guard written == bytes.count else { throw StoreFailure.last("pwrite") }
   }
 
   /// Reads up to the buffer's size; less only at the end of the file.
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(StoreFailure) -> Int {
-    guard let start = off_t(exactly: offset) else { return 0 }
-    var filled = 0
-    while filled < buffer.count {
-      let count = pread(raw, buffer.baseAddress?.advanced(by: filled), buffer.count - filled, start + off_t(filled))
-      if count < 0, errno == EINTR { continue }
-      guard count >= 0 else { throw StoreFailure.last("pread") }
-      if count == 0 { break }
-      filled += count
-    }
-    return filled
+    guard let start = off_t(exactly: offset), let base = buffer.baseAddress else { return 0 }
+    let count = uploadfs_pread_all(raw, base, buffer.count, start)
+    guard count == buffer.count || errno == 0 else { throw StoreFailure.last("pread") }
+    return count
   }
 
   func truncate(to size: UInt64) throws(StoreFailure) {

@@ -45,20 +45,12 @@ final class Journal: Sendable {
 
   /// Records that the disk had no room for must not stay in part: everything after them would be cut off with them.
   private func appendLocked(_ records: [UInt8]) throws(StoreFailure) {
-    var written = 0
-    while written < records.count {
-      let count = records.withUnsafeBytes {
-        Glibc.write(file.raw, $0.baseAddress?.advanced(by: written), $0.count - written)
-      }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else {
-        let failure = StoreFailure.last("write")
-        let size = UInt64(clamping: try file.status().st_size)
-        if written > 0 { try file.truncate(to: size - min(size, UInt64(written))) }
-        throw failure
-      }
-      written += count
-    }
+    let written = uploadfs_write_all(file.raw, records, records.count)
+    guard written < records.count else { return }
+    let failure = StoreFailure.last("write")
+    let size = UInt64(clamping: try file.status().st_size)
+    if written > 0 { try file.truncate(to: size - min(size, UInt64(written))) }
+    throw failure
   }
 
   /// Returns when everything that was appended before the call is on the disk.
