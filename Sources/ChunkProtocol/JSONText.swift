@@ -7,7 +7,8 @@ public protocol JSONWritable: Encodable {
   func write(to json: inout JSONText)
 }
 
-/// JSON in the making. Members' names are the program's own and need no escape.
+/// JSON in the making. Members' names are the program's own and need no escape. The engine's `JSONWriter`, which writes what people read,
+/// escapes more and breaks lines.
 public struct JSONText: Sendable {
   /// What is written.
   public private(set) var bytes: [UInt8] = []

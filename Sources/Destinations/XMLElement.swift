@@ -1,5 +1,7 @@
 /// An element of a small XML document, as S3 answers: elements, text and the five named entities. Attributes, comments and
 /// namespaces are skipped; document types, which could make a document grow, and everything malformed are refused.
+///
+/// Not Foundation's parser: it is libxml2, a large C library for bytes that come from the network, and knows document types.
 struct XMLElement {
   private(set) var name: String
   private(set) var text: String

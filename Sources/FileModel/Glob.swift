@@ -4,7 +4,8 @@
 /// `**` stands for any number of components, none included, and at the end for everything below.
 ///
 /// The time for a comparison is bounded by the product of both lengths, whatever the pattern: every place in the pattern
-/// that the bytes so far may have led to is followed at the same time, so nothing is ever tried again.
+/// that the bytes so far may have led to is followed at the same time, so nothing is ever tried again. fnmatch(3) tries again, in a
+/// time that grows with each `*` by a factor of the name's length; it knows no `**`, and takes bytes for characters of a locale.
 public struct Glob: Hashable, Sendable, CustomStringConvertible {
   /// Why a text is no pattern.
   public enum Problem: Error, Hashable, Sendable {

@@ -2,6 +2,9 @@ import Yams
 
 /// Collects the texts of all settings from the places where they can be given. The first that has a value wins:
 /// flag, environment, file.
+///
+/// Over Yams alone: a message names the flag, the variable, or the file and line that it is about, and the name that was probably meant. A
+/// library for configuration reads values by keys, and neither tells where one is from nor refuses an unknown one.
 public struct SettingSources: Sendable {
   private var texts: [Setting: SettingText] = [:]
 

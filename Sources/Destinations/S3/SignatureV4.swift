@@ -3,6 +3,8 @@ import Quantities
 
 /// AWS Signature Version 4 in the `Authorization` field, as its specification says
 /// (https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html).
+///
+/// Not a library's: an SDK for AWS brings an HTTP client of its own, and would sign another text than the one that ``S3Query`` sends.
 struct SignatureV4 {
   /// The bytes that are signed beside the body.
   struct Request {

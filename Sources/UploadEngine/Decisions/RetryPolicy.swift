@@ -1,5 +1,8 @@
 /// What to do after a failure (docs/design/scheduling.md#failures). This, and what else follows from its kind
 /// (``StepFailure/Kind``, below), is decided in this file alone.
+///
+/// Libraries for retries repeat a call after a pause. Here the verdict says as well what it holds for: the destination, a file,
+/// a chunk; and the schedule, which owns all pauses, carries it out.
 struct RetryPolicy: Sendable {
   /// What to do about a failed request.
   enum Verdict: Hashable, Sendable {

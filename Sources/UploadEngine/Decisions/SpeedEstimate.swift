@@ -1,5 +1,6 @@
 /// How fast the link to the destination takes bytes, over all streams together: a one-dimensional Kalman
-/// filter. Its noise is relative to the speed itself, because links differ by five orders of magnitude.
+/// filter. Its noise is relative to the speed itself, because links differ by five orders of magnitude. In one dimension it
+/// is a few lines of arithmetic, where a library would bring matrices.
 public struct SpeedEstimate: Hashable, Sendable {
   /// What is carried over a restart in a resume record.
   public struct State: Hashable, Sendable {

@@ -3,6 +3,9 @@ import LogText
 import Quantities
 
 /// Writes a JSON object: keys in the order given, the outermost ones on lines of their own, for people who `cat` it.
+///
+/// Not the protocol's `JSONText`, nor Foundation's encoder, whose bytes that one has: those sort the keys, know no line of their own and no
+/// fixed decimals, and leave in a text what moves the cursor of a terminal.
 package struct JSONWriter {
   private var bytes: [UInt8] = []
   private var depth = 0
