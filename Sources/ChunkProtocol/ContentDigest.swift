@@ -1,6 +1,9 @@
 import Integrity
 
 /// The `Content-Digest` field (RFC 9530): SHA-256 of a body as sent.
+///
+/// Not read by a parser of structured fields, as the fields of other servers are (`StructuredField` of Destinations): one member counts,
+/// whatever the others are, and both sides of the protocol would need the library for this field alone.
 public enum ContentDigest {
   /// What a field says about SHA-256.
   public enum Reading: Hashable, Sendable {
