@@ -268,6 +268,14 @@ import Testing
     #expect(Timestamp.text(millisecondsSince1970: milliseconds) == text)
   }
 
+  @Test func dateOfHTTP_isReadAsItIsWritten() {
+    #expect(HTTPDate.text(secondsSince1970: 784_111_777) == "Sun, 06 Nov 1994 08:49:37 GMT")
+    #expect(HTTPDate.text(secondsSince1970: -1) == "Wed, 31 Dec 1969 23:59:59 GMT")
+    for seconds in stride(from: Int64(-2_208_988_800), through: 4_102_444_800, by: 86_400 * 13 + 3_671) {
+      #expect(HTTPDate.seconds(HTTPDate.text(secondsSince1970: seconds)) == seconds)
+    }
+  }
+
   @Test func everyDayOfFourCenturiesIsTheCalendarsDay() throws {
     var calendar = Calendar(identifier: .gregorian)
     calendar.timeZone = try #require(TimeZone(identifier: "UTC"))
