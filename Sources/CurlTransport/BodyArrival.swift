@@ -7,7 +7,8 @@ import CCurl
 struct BodyArrival {
   /// Of the body, and never less than before.
   private(set) var bytes = 0
-  private var socket: Int32 = -1
+  /// That of the connection; −1 where it is not known.
+  private(set) var socket: Int32 = -1
   /// What the peer had acknowledged on the connection when the request began.
   private var base: Int64 = -1
   /// Other requests are, or were, in flight on the connection.

@@ -21,6 +21,8 @@ final class CurlLoop {
   private var connectLimits = ConnectLimits()
   /// What has moved to and from each server, which are few.
   private var pathBytes: [String: Int] = [:]
+  /// What is known of the loss of packets on the way to each server; empty where that decides nothing.
+  private var pathLosses: [String: PathLoss] = [:]
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
   /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
@@ -68,7 +70,11 @@ final class CurlLoop {
       guard let transfer = transfers[id], transfer.sentBytes < unsentBelow else { continue }
       finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
     }
-    if work.renewsConnections { ages.renew(at: .now) }
+    if work.renewsConnections {
+      ages.renew(at: .now)
+      // It may be another network.
+      pathLosses = [:]
+    }
     for request in work.starts { start(request) }
     for id in work.resumes { transfers[id]?.resume() }
     return true
@@ -83,7 +89,7 @@ final class CurlLoop {
       try handle.share(try usableSessions())
       let transfer = try CurlTransfer(
         waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
-        connecting: connectLimits
+        connecting: connectLimits, lossy: Set(pathLosses.filter(\.value.isLossy).keys)
       ) { [inbox] in
         inbox.resume(waiting.id)
       }
@@ -154,6 +160,15 @@ final class CurlLoop {
     let isShared =
       multiplexedOrigins.contains(transfer.origin) && transfers.values.count { $0.origin == transfer.origin } > 1
     pathBytes[transfer.origin] = (pathBytes[transfer.origin] ?? 0) &+ transfer.measure(isShared: isShared)
+    noteLosses(of: transfer)
+  }
+
+  private func noteLosses(of transfer: CurlTransfer) {
+    guard settings.configuration.congestionControl == .automatic, let counts = transfer.takeSocketCounts(),
+      pathLosses[transfer.origin, default: PathLoss()].add(from: counts.before, to: counts.now),
+      let name = settings.configuration.congestionControl.name(isLossy: true)
+    else { return }
+    for other in transfers.values where other.origin == transfer.origin { other.use(name) }
   }
 
   /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.

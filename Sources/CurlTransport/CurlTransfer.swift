@@ -22,6 +22,10 @@ final class CurlTransfer {
   private var stallMeter: StallMeter?
   private var arrival = BodyArrival()
   private var movedBytes = 0
+  /// Its connection's counts when they were last looked at; nil before it has one.
+  private var socketCounts: SocketCounts?
+  /// What its connection is to have; nil for what it has.
+  private var congestionControl: String?
   /// Why a callback broke the transfer off; libcurl itself only knows that it did.
   private var violation: String?
   /// How often libcurl was about to send it.
@@ -47,12 +51,12 @@ final class CurlTransfer {
   }
 
   /// Prepares the request on a fresh or reset handle. `multiplexed` are servers of which it is known that they take several
-  /// requests over one connection. `wake` is called on any thread when there is more to be sent, and is
+  /// requests over one connection, `lossy` those to which packets are lost. `wake` is called on any thread when there is more to be sent, and is
   /// to lead to ``resume()``.
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
     sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, connecting limits: ConnectLimits,
-    wake: @escaping @Sendable () -> Void
+    lossy: Set<String>, wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
@@ -62,6 +66,7 @@ final class CurlTransfer {
     self.target = target
     sharesConnection = multiplexed.contains(target.origin)
     proxy = settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
+    congestionControl = settings.configuration.congestionControl.name(isLossy: lossy.contains(target.origin))
     request = waiting.request
     connectLimit = limits.limit(waiting.request.limits.connect, for: target.origin)
     onCompletion = waiting.onCompletion
@@ -115,6 +120,20 @@ final class CurlTransfer {
     let bytes = arrival.bytes &+ handle.count(CURLINFO_SIZE_DOWNLOAD_T)
     defer { movedBytes = bytes }
     return max(0, bytes &- movedBytes)
+  }
+
+  /// What its connection's packets have done since they were last looked at; nil where that is not known.
+  func takeSocketCounts() -> (before: SocketCounts, now: SocketCounts)? {
+    guard let now = SocketCounts(of: arrival.socket) else { return nil }
+    defer { socketCounts = now }
+    return socketCounts.map { ($0, now) }
+  }
+
+  /// Sends from now on as this congestion control says. Where the kernel refuses, the connection stays as it is.
+  func use(_ congestionControl: String) {
+    self.congestionControl = congestionControl
+    guard arrival.socket >= 0 else { return }
+    _ = uploadfs_set_congestion_control(arrival.socket, congestionControl)
   }
 
   /// The error that ends a stalled transfer; nil while it moves, or is still connecting. `pathBytes` is what all transfers to its
@@ -401,6 +420,8 @@ extension CurlTransfer {
   fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
     beginnings += 1
     arrival.begin(localPort: localPort, peerPort: peerPort)
+    socketCounts = SocketCounts(of: arrival.socket)
+    if let congestionControl { use(congestionControl) }
     return beginnings == 1 || !request.isSentOnce && !hasRefusedQuestion
   }
 

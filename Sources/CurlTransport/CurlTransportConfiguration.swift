@@ -34,6 +34,8 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
 
   /// How far behind the other programs of the machine it comes.
   public var priority = UploadPriority.normal
+  /// How fast connections send into the network.
+  public var congestionControl = CongestionControl.system
   /// TLS sessions older than this are not resumed.
   public var tlsSessionMaxAge = UploadConstants.tlsSessionMaxAge
 
@@ -63,6 +65,8 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
   case invalidValue(name: String, requirement: String)
   /// The installed libcurl lacks something.
   case unsuitableLibrary(version: String, missing: String)
+  /// The kernel gives no socket of this process the congestion control.
+  case unavailableCongestionControl(name: String, CongestionControl.Refusal)
   /// A call that cannot reasonably fail has failed.
   case callFailed(String)
 
@@ -79,6 +83,8 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
       "\(name) must be \(requirement)"
     case .unsuitableLibrary(let version, let missing):
       "the installed libcurl \(version) lacks \(missing); install libcurl4 (the OpenSSL flavour), 7.85 or later"
+    case .unavailableCongestionControl(let name, let refusal):
+      "the congestion control \(name) cannot be used: \(refusal.words(for: name)); or use --congestion auto"
     case .callFailed(let call):
       "\(call) failed: out of memory, threads or file descriptors?"
     }
@@ -106,6 +112,7 @@ extension CurlTransportConfiguration {
       throw .invalidValue(name: "userAgent", requirement: "free of control characters")
     }
     try validateLibrary()
+    try validateCongestionControl()
     if let caFile, try !Self.holds("-----BEGIN CERTIFICATE-----", caFile) { throw .noCertificate(path: caFile) }
     try proxy.validate()
     try clientCertificate?.validate()
@@ -122,6 +129,11 @@ extension CurlTransportConfiguration {
     if multiplexes {
       try require("HTTP/2", about.pointee.features & CURL_VERSION_HTTP2 != 0)
     }
+  }
+
+  private func validateCongestionControl() throws(TransportConfigurationError) {
+    guard let name = congestionControl.fixedName, let refusal = CongestionControl.refusal(of: name) else { return }
+    throw .unavailableCongestionControl(name: name, refusal)
   }
 
   /// Whether a PEM file has a line that begins so.

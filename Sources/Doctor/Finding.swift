@@ -35,6 +35,7 @@ public struct Finding: Sendable {
     case passthrough
     case openFiles = "open-files"
     case memory
+    case congestion
   }
 
   /// A detail for programs.

@@ -1,3 +1,4 @@
+import CurlTransport
 public import FileModel
 import MountConfiguration
 import UploadEngine
@@ -35,7 +36,7 @@ public struct MachineExamination: Sendable {
         Finding(
           .spool, .skipped, "not looked at: say with --spool where captures are to lie until they are delivered."))
     }
-    return findings + [fuse, passthrough, openFiles, memory]
+    return findings + [fuse, passthrough, openFiles, memory, congestion]
   }
 
   private func spool(_ spool: MachineState.Spool) -> Finding {
@@ -223,6 +224,24 @@ public struct MachineExamination: Sendable {
     guard available < 200_000_000 else { return Finding(.memory, .ok, "\(found).", facts: details) }
     return Finding(
       .memory, .warning, "\(found).", advice: "With less than 200 MB fewer chunks are sent at the same time.",
+      facts: details)
+  }
+
+  private var congestion: Finding {
+    guard let system = facts.congestion.systemName else { return Finding(.congestion, .skipped, "not known.") }
+    let bbr = CongestionControl.bbr.rawValue
+    let details = [
+      Finding.Fact(key: "system", value: .text(system)),
+      Finding.Fact(key: "bbr", value: .flag(system == bbr || facts.congestion.refusalOfBBR == nil)),
+    ]
+    guard system != bbr else { return Finding(.congestion, .ok, "TCP uses \(bbr).", facts: details) }
+    guard let refusal = facts.congestion.refusalOfBBR else {
+      return Finding(.congestion, .ok, "TCP uses \(system), and \(bbr) where packets are lost.", facts: details)
+    }
+    return Finding(
+      .congestion, .ok,
+      "TCP uses \(system). Over a long line that loses packets \(bbr) is several times faster, and cannot be used: "
+        + "\(refusal.words(for: bbr)).",
       facts: details)
   }
 }

@@ -1,4 +1,5 @@
 import CLinux
+public import CurlTransport
 import Glibc
 import SystemMemory
 public import UploadFS
@@ -49,6 +50,14 @@ public struct MachineState: Hashable, Sendable {
     }
   }
 
+  /// What TCP does here.
+  public struct Congestion: Hashable, Sendable {
+    /// What a new connection has; nil when that is not known.
+    public var systemName: String?
+    /// Why a connection cannot have `bbr`; nil when it can.
+    public var refusalOfBBR: CongestionControl.Refusal?
+  }
+
   /// Nil when no spool was given.
   public var spool: Spool?
   /// What there is of FUSE.
@@ -63,6 +72,8 @@ public struct MachineState: Hashable, Sendable {
   public var openFilesMax: UInt64
   /// Memory that is left; nil when that is not known.
   public var availableBytes: UInt64?
+  /// What TCP does here.
+  public var congestion: Congestion
 
   /// Asks this machine. What is tried is taken away again at once.
   public static func current(spool: String?) -> MachineState {
@@ -73,7 +84,10 @@ public struct MachineState: Hashable, Sendable {
     let release = withUnsafeBytes(of: &system.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     return MachineState(
       spool: spool.map(probe), fuse: .current, mayMount: hasMountCapability, isRoot: geteuid() == 0, kernel: release,
-      openFilesMax: UInt64(limit.rlim_max), availableBytes: MemoryPressure().availableBytes())
+      openFilesMax: UInt64(limit.rlim_max), availableBytes: MemoryPressure().availableBytes(),
+      congestion: Congestion(
+        systemName: CongestionControl.systemName,
+        refusalOfBBR: CongestionControl.refusal(of: CongestionControl.bbr.rawValue)))
   }
 
   /// CAP_SYS_ADMIN, number 21 (linux/capability.h).

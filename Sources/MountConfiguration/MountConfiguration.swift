@@ -14,6 +14,16 @@ public struct MountConfiguration: Hashable, Sendable {
     case http2 = "2"
   }
 
+  /// How fast connections send into the network.
+  public enum Congestion: String, CaseIterable, Sendable {
+    /// The system's, and BBR where packets are lost although the queue is empty.
+    case automatic = "auto"
+    /// The system's.
+    case system
+    case bbr
+    case cubic
+  }
+
   /// How much is logged; the names are swift-log's.
   public enum LogLevel: String, CaseIterable, Sendable {
     case trace, debug, info, notice, warning, error, critical
@@ -75,6 +85,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let fileBytesMax: UInt64
   /// HTTP versions that may be used.
   public let httpVersion: HTTPVersion
+  /// How fast connections send into the network.
+  public let congestion: Congestion
   /// Threads that answer what the disk of the spool can hold up; two more answer the rest.
   public let threadCount: Int
   /// How far behind the writers and the other programs of the machine the upload comes.
@@ -133,6 +145,7 @@ public struct MountConfiguration: Hashable, Sendable {
       ?? UploadConstants.maxParallelChunkUploads
     reserveBytes = try read.bytes(.reserve) ?? MountConfiguration.reserveBytesDefault
     httpVersion = try read.choice(.http) ?? .automatic
+    congestion = try read.choice(.congestion) ?? .automatic
     threadCount = try read.integer(.threads, in: 1...64) ?? 6
     uploadPriority = try read.choice(.uploadPriority) ?? .low
     passthrough = try read.choice(.passthrough) ?? .off

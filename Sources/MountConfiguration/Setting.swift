@@ -45,6 +45,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case maxFileSize = "max-file-size"
   case compress
   case http
+  case congestion
   case threads
   case uploadPriority = "upload-priority"
   case passthrough
@@ -108,7 +109,9 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
       .tusMetadata, .tusUnclear,
       .chunkSize:
       .own
-    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .uploadPriority, .allowPlainHTTP, .expert: .inherited
+    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .congestion, .uploadPriority, .allowPlainHTTP,
+      .expert:
+      .inherited
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
       .keep,
       .maxFileSize, .compress,

@@ -52,6 +52,13 @@ extension MountSession {
       case .automatic, .http1: .http1
       case .http2: .http2
       }
+    settings.congestionControl =
+      switch configuration.congestion {
+      case .automatic: .automatic
+      case .system: .system
+      case .bbr: .bbr
+      case .cubic: .cubic
+      }
     return settings
   }
 

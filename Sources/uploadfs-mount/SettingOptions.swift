@@ -200,6 +200,12 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("HTTP version: auto, 1.1 or 2 (default auto).", valueName: "version"))
   var http: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "Congestion control of TCP: auto (BBR where packets are lost), system, bbr or cubic (default auto).",
+      valueName: "name"))
+  var congestion: String?
+
   @Option(help: ArgumentHelp("Calls at the disk of the spool at once, 1 to 64 (default 6).", valueName: "n"))
   var threads: String?
 
@@ -264,7 +270,7 @@ struct SettingOptions: ParsableArguments {
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),
       .chunkSize: chunkSize, .parallel: parallel,
       .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .compress: compress, .http: http,
-      .threads: threads,
+      .congestion: congestion, .threads: threads,
       .uploadPriority: uploadPriority, .passthrough: passthrough, .reading: reading,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .expert: Self.lines(expert), .logLevel: logLevel,

@@ -1,3 +1,4 @@
+import CurlTransport
 import FileModel
 import Glibc
 import MountConfiguration
@@ -16,7 +17,7 @@ import UploadFS
       fuse: FuseSupport(
         device: .usable, libraryVersion: "3.17.2", libraryHasPassthrough: true, hasMountHelper: true,
         allowsOthers: false), mayMount: true, isRoot: true, kernel: "6.12.1+deb13-amd64", openFilesMax: 1 << 20,
-      availableBytes: 4_000_000_000)
+      availableBytes: 4_000_000_000, congestion: MachineState.Congestion(systemName: "cubic"))
     change(&facts)
     return facts
   }
@@ -167,6 +168,14 @@ import UploadFS
     #expect(try finding(.openFiles) { $0.openFilesMax = 1024 }.level == .warning)
     #expect(try finding(.memory) { $0.availableBytes = 100_000_000 }.level == .warning)
     #expect(try finding(.memory) { $0.availableBytes = nil }.level == .skipped)
+  }
+
+  @Test func whatKeepsConnectionsFromBBRIsSaid() throws {
+    #expect(try finding(.congestion).message == "TCP uses cubic, and bbr where packets are lost.")
+    #expect(try finding(.congestion) { $0.congestion.systemName = "bbr" }.message == "TCP uses bbr.")
+    let forbidden = try finding(.congestion) { $0.congestion.refusalOfBBR = .forbidden }
+    #expect(forbidden.level == .ok && forbidden.message.contains("net.ipv4.tcp_allowed_congestion_control"))
+    #expect(try finding(.congestion) { $0.congestion.systemName = nil }.level == .skipped)
   }
 
   @Test func thisMachineCanBeLookedAt() {

@@ -210,6 +210,26 @@ def test_a_line_is_shared_with_another_flow(new_network, new_receiver, new_mount
     expect_progress_twice_a_second(readings)
 
 
+@pytest.mark.parametrize(
+    ("loss", "option", "expected"), [(0.01, "auto", {"cubic", "bbr"}), (0.01, "system", {"cubic"}), (0, "auto", {"cubic"})])
+def test_connections_over_a_line_that_loses_packets_use_bbr(
+        new_network, new_receiver, new_mount, authority, folder, loss, option, expected):
+    """A queue of 20 packets drops some as well: those are no reason."""
+    network = new_network(path(rate="20mbit", delay="30ms", queue="20p", upstream={"loss": loss}), congestion="cubic")
+    receiver, mount = at_both_ends(
+        network, network.server.address, new_receiver, new_mount, authority, "--congestion", option)
+    with open(mount.root / "capture.bin", "wb") as file:
+        file.write(write_random(folder / "source", FILE_BYTES).read_bytes())
+    seen = set()
+    while mount.status("capture.bin")["state"] != "complete":
+        found = network.client.run(["ss", "--tcp", "--info", "--no-header", "--oneline", "dst", network.server.address]).stdout
+        seen |= {name for name in ("cubic", "bbr") if f" {name} " in found}
+        time.sleep(0.1)
+    assert seen == expected
+    assert network.path[0].counters()["upstream"]["dropped"]["queue" if not loss else "loss"]["packets"] > 4
+    assert receiver.published() == {"capture.bin": FILE_BYTES}
+
+
 def over_a_changing_line(new_network, new_receiver, new_mount, authority, folder, size, queue, fast, slow, slow_from, slow_to):
     """Readings of a delivery over a line that is fast, slow between these seconds, and fast again. Nothing of it breaks off."""
     network = new_network(path(rate=fast, delay="20ms", queue=queue))

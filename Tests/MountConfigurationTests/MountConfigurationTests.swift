@@ -57,7 +57,7 @@ extension MountConfiguration {
     #expect(configuration.parallel == UploadConstants.maxParallelChunkUploads)
     #expect(configuration.reserveBytes == 205_000_000)
     #expect(configuration.fileBytesMax == 100_000_000_000)
-    #expect(configuration.httpVersion == .automatic)
+    #expect(configuration.httpVersion == .automatic && configuration.congestion == .automatic)
     #expect(configuration.drainTimeout == nil)
     #expect(configuration.tokenFile == nil)
     #expect(!configuration.allowOther)
@@ -85,6 +85,7 @@ extension MountConfiguration {
       .rule: "*.mov close=wait to=main,archive; raw/** upload=never fsync=remote ",
       .destination: "archive to=https://c.example.org token-file=/u; cold to=s3+https://s3.example.org/cold parallel=2",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
+      .congestion: "BBR",
       .threads: "3", .uploadPriority: "lowest", .compress: "lz4",
       .passthrough: "read", .reading: "mapped", .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s",
       .logLevel: "debug", .expert: "retry-delay-max=30s; prefetch=5",
@@ -110,6 +111,7 @@ extension MountConfiguration {
     #expect(read.timing.retryDelayMax == .seconds(30) && read.timing.prefetch == 5)
     #expect(read.keepDelivered == .seconds(172_800))
     #expect(read.logLevel == .debug && read.passthrough == .read && read.reading == .mapped)
+    #expect(read.congestion == .bbr)
     #expect(read.uploadPriority == .lowest && read.rules.defaults.compress == .lz4)
     #expect(read.further.map(\.name.text) == ["archive", "cold"])
     #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
@@ -450,7 +452,8 @@ extension MountConfiguration {
     arguments: [
       (Setting.chunkSize, "4 MeB"), (.chunkSize, "128KiB"), (.chunkSize, "33MiB"), (.chunkSize, "1000001"),
       (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
-      (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
+      (.maxFileSize, "0"), (.http, "3"), (.congestion, "reno"), (.threads, "0"), (.allowOther, "perhaps"),
+      (.drainTimeout, "soon"),
       (.keep, "-1"),
       (.logLevel, "loud"), (.passthrough, "yes"), (.uploadPriority, "high"), (.compress, "gzip"), (.reading, "fast"),
       (.upload, "later"),

@@ -9,6 +9,7 @@
 
 #include <curl/curl.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /// What the loaded libcurl is and can do; CURLVERSION_NOW is a macro that Swift cannot import.
 static inline curl_version_info_data *uploadfs_curl_version(void) { return curl_version_info(CURLVERSION_NOW); }
@@ -107,6 +108,29 @@ long long uploadfs_acknowledged_bytes(int socket);
 
 /// What waits in a socket's buffer, or was sent and is not acknowledged (SIOCOUTQ).
 long long uploadfs_unacknowledged_bytes(int socket);
+
+/// What the kernel counts of a TCP socket (struct tcp_info). Numbers wrap around.
+struct uploadfs_socket_counts {
+  /// With data, sent again or not (Linux 4.6).
+  uint32_t segments;
+  /// Sent again, without those that turned out to have arrived (Linux 4.19).
+  uint32_t lost;
+  uint32_t round_trip_microseconds;
+  uint32_t round_trip_least_microseconds;
+};
+
+/// Fills in the counts; 0 where the socket is closed or none of TCP.
+int uploadfs_socket_counts(int socket, struct uploadfs_socket_counts *counts);
+
+/// TCP_CA_NAME_MAX of the kernel, which its headers for programs do not have.
+#define UPLOADFS_CONGESTION_BYTES 16
+
+/// Sets TCP_CONGESTION, also in mid-connection. 0, or the errno: ENOENT where the kernel has no such module, EPERM where
+/// net.ipv4.tcp_allowed_congestion_control does not name it.
+int uploadfs_set_congestion_control(int socket, const char *name);
+
+/// Reads TCP_CONGESTION: a text that ends with NUL. 0, or the errno.
+int uploadfs_congestion_control(int socket, char name[UPLOADFS_CONGESTION_BYTES]);
 
 /// For facts of the kind `long`.
 static inline CURLcode uploadfs_curl_get_long(CURL *easy, CURLINFO info, long *value) {
