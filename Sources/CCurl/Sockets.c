@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 // More than a thread has connections. The kernel gives the lowest free number, so that those of closed ones are used again.
 #define SOCKETS_MAX 1024
@@ -45,6 +46,57 @@ static int own_name(int socket, struct sockaddr *address, socklen_t *length) {
 
 static int peer_name(int socket, struct sockaddr *address, socklen_t *length) {
   return getpeername(socket, address, length);
+}
+
+static socklen_t length_of(const union address *address) {
+  return address->any.sa_family == AF_INET ? sizeof address->four : sizeof address->six;
+}
+
+static int is_same_host(const union address *one, const union address *other) {
+  if (one->any.sa_family != other->any.sa_family) return 0;
+  if (one->any.sa_family == AF_INET) return one->four.sin_addr.s_addr == other->four.sin_addr.s_addr;
+  return memcmp(&one->six.sin6_addr, &other->six.sin6_addr, sizeof one->six.sin6_addr) == 0;
+}
+
+static int is_there(const union address *own) {
+  union address any_port = *own;
+  if (own->any.sa_family == AF_INET) any_port.four.sin_port = 0; else any_port.six.sin6_port = 0;
+  int probe = socket(own->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return 1;
+  int there = bind(probe, &any_port.any, length_of(own)) == 0 || errno != EADDRNOTAVAIL;
+  close(probe);
+  return there;
+}
+
+// A datagram socket that is connected sends nothing, and has the address from which it would.
+static int leaves_from(const union address *own, const union address *peer) {
+  int probe = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return 1;
+  union address now;
+  socklen_t length = sizeof now;
+  int same = connect(probe, &peer->any, length_of(peer)) == 0 && getsockname(probe, &now.any, &length) == 0 &&
+             is_same_host(&now, own);
+  close(probe);
+  return same;
+}
+
+enum uploadfs_way uploadfs_way_of(int socket) {
+  union address own;
+  union address peer;
+  socklen_t length = sizeof own;
+  if (socket < 0 || getsockname(socket, &own.any, &length) != 0) return UPLOADFS_WAY_SAME;
+  if (own.any.sa_family != AF_INET && own.any.sa_family != AF_INET6) return UPLOADFS_WAY_SAME;
+  length = sizeof peer;
+  if (getpeername(socket, &peer.any, &length) != 0) return UPLOADFS_WAY_SAME;
+  if (!is_there(&own)) return UPLOADFS_WAY_GONE;
+  return leaves_from(&own, &peer) ? UPLOADFS_WAY_SAME : UPLOADFS_WAY_MOVED;
+}
+
+int uploadfs_any_way_moved(void) {
+  for (unsigned index = 0; index < socket_count; index++) {
+    if (uploadfs_way_of(sockets[index]) != UPLOADFS_WAY_SAME) return 1;
+  }
+  return 0;
 }
 
 int uploadfs_socket_between(int local_port, int peer_port) {

@@ -17,6 +17,9 @@ struct BodyArrival {
   /// libcurl gives the socket no more of a body at once than that, and counts a piece when all of it is gone.
   private static let pieceBytes = 128 << 10
 
+  /// What the peer's TCP has acknowledged since the request began, of whatever; 0 where that is not known.
+  var acknowledgedBytes: Int { max(0, Int(clamping: uploadfs_acknowledged_bytes(socket) - base)) }
+
   /// A request begins on the connection between these ports, from its first byte.
   mutating func begin(localPort: Int32, peerPort: Int32) {
     begin(on: uploadfs_socket_between(localPort, peerPort))

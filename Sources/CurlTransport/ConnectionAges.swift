@@ -9,6 +9,15 @@ struct ConnectionAges {
     case none
     /// Those that were made so many whole seconds ago, or later.
     case youngerThan(seconds: Int)
+
+    /// What is older may not be used.
+    var ageSecondsMax: Int {
+      switch self {
+      case .any: .max
+      case .none: 0
+      case .youngerThan(let seconds): seconds
+      }
+    }
   }
 
   /// By then libcurl has closed what rested at the renewal (CURLOPT_MAXAGE_CONN, 118 s).

@@ -105,6 +105,7 @@ enum CurlFailure {
     case .timedOut: "\(host) did not answer in time"
     case .stalled: "the transfer to \(host) has stalled"
     case .connectionLost: "the connection to \(host) was lost in mid-request"
+    case .pathLost: "the network has changed, and the way to \(host) that the request took is gone"
     case .answeredEarly: "\(host) reported success before it had been sent everything"
     case .protocolViolation: "\(host) answered with something that is not valid HTTP"
     case .bodyUnavailable: "what was to be sent to \(host) could not be read"

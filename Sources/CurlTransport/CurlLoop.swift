@@ -23,6 +23,7 @@ final class CurlLoop {
   private var pathBytes: [String: Int] = [:]
   /// What is known of the loss of packets on the way to each server; empty where that decides nothing.
   private var pathLosses: [String: PathLoss] = [:]
+  private var pathMoves = PathMoves()
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
   /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
@@ -43,7 +44,7 @@ final class CurlLoop {
   func run() {
     var failure = "the transport has been stopped"
     while drainInbox() {
-      if let problem = perform() ?? poll(isIdle: !completeFinished() && !endStalled()) {
+      if let problem = perform() ?? poll(isIdle: !completeFinished() && !endStalled() && !endStanding()) {
         failure = problem
         break
       }
@@ -70,11 +71,8 @@ final class CurlLoop {
       guard let transfer = transfers[id], transfer.sentBytes < unsentBelow else { continue }
       finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
     }
-    if work.renewsConnections {
-      ages.renew(at: .now)
-      // It may be another network.
-      pathLosses = [:]
-    }
+    if work.renewsConnections { ages.renew(at: .now) }
+    if work.hasNetworkChanged { networkChanged() }
     for request in work.starts { start(request) }
     for id in work.resumes { transfers[id]?.resume() }
     return true
@@ -156,6 +154,32 @@ final class CurlLoop {
     return !stalled.isEmpty
   }
 
+  private var pathLooks: [HTTPRequestID: PathMoves.Look] { transfers.compactMapValues { $0.pathLook() } }
+
+  /// Where all ways are what they were, as after the change of a link that nothing here uses, all stays as it is.
+  private func networkChanged() {
+    guard uploadfs_any_way_moved() != 0 else { return }
+    ages.renew(at: .now)
+    // It may be another network.
+    pathLosses = [:]
+    for id in pathMoves.changed(at: .now, pathLooks) { endWithoutPath(id) }
+  }
+
+  /// True when a transfer has ended.
+  private func endStanding() -> Bool {
+    guard let due = pathMoves.nextLook, due <= .now else { return false }
+    let ended = pathMoves.standingStill(at: .now, pathLooks)
+    for id in ended { endWithoutPath(id) }
+    return !ended.isEmpty
+  }
+
+  private func endWithoutPath(_ id: HTTPRequestID) {
+    guard let transfer = transfers[id] else { return }
+    finish(
+      transfer, .failure(transfer.error(.pathLost, "the network has changed, and its connection did not move any more"))
+    )
+  }
+
   private func countMoved(by transfer: CurlTransfer) {
     let isShared =
       multiplexedOrigins.contains(transfer.origin) && transfers.values.count { $0.origin == transfer.origin } > 1
@@ -174,7 +198,11 @@ final class CurlLoop {
   /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.
   private func poll(isIdle: Bool) -> String? {
     let needsCare = transfers.values.contains(where: \.hasStallLimit)
-    let timeout = needsCare ? Self.stallCheckMilliseconds : Self.idlePollMilliseconds
+    var timeout = needsCare ? Self.stallCheckMilliseconds : Self.idlePollMilliseconds
+    if let due = pathMoves.nextLook {
+      let (seconds, attoseconds) = max(.zero, due - .now).components
+      timeout = min(timeout, Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000 + 1))
+    }
     let mayRest = isIdle && inbox.mayRest(freeSlots: slots - transfers.count)
     let code = curl_multi_poll(multi, nil, 0, mayRest ? timeout : 0, nil)
     return code == CURLM_OK ? nil : "curl_multi_poll failed: \(String(cString: curl_multi_strerror(code)))"

@@ -122,6 +122,14 @@ final class CurlTransfer {
     return max(0, bytes &- movedBytes)
   }
 
+  /// How it stands, after the network has changed; nil where that ends nothing: it is still connecting, or must not be sent twice.
+  func pathLook() -> PathMoves.Look? {
+    guard !request.isSentOnce, arrival.socket >= 0 else { return nil }
+    return PathMoves.Look(
+      state: PathState(of: arrival.socket), moved: arrival.acknowledgedBytes + handle.count(CURLINFO_SIZE_DOWNLOAD_T),
+      roundTrip: SocketCounts(of: arrival.socket)?.roundTrip ?? .zero)
+  }
+
   /// What its connection's packets have done since they were last looked at; nil where that is not known.
   func takeSocketCounts() -> (before: SocketCounts, now: SocketCounts)? {
     guard let now = SocketCounts(of: arrival.socket) else { return nil }
@@ -324,6 +332,8 @@ extension CurlTransfer {
     try handle.set(CURLOPT_NOSIGNAL, true)
     if request.opensConnection || reuse == .none { try handle.set(CURLOPT_FRESH_CONNECT, true) }
     if case .youngerThan(let seconds) = reuse { try handle.set(CURLOPT_MAXLIFETIME_CONN, seconds) }
+    // What was resolved before the connections were renewed may be another network's.
+    if reuse != .any { try handle.set(CURLOPT_DNS_CACHE_TIMEOUT, reuse.ageSecondsMax) }
     try handle.set(CURLOPT_URL, request.url)
     try handle.set(CURLOPT_PROTOCOLS_STR, configuration.allowPlainHTTP ? "https,http" : "https")
     try handle.set(CURLOPT_DISALLOW_USERNAME_IN_URL, true)

@@ -46,6 +46,9 @@ public final class CurlTransport: HTTPTransport {
   /// Uses none of the connections again that there are; see ``HTTPTransport/renewConnections()``.
   public func renewConnections() { inbox.renewConnections() }
 
+  /// Gives up connections whose way has gone; see ``HTTPTransport/networkChanged()``.
+  public func networkChanged() { inbox.networkChanged() }
+
   /// Fails everything in flight and waiting as stopped, closes all connections and joins the thread: no completion is
   /// called after this has returned. Further calls do nothing; a call from a completion only asks for the end, since a
   /// thread cannot wait for itself.

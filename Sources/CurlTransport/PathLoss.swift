@@ -16,7 +16,7 @@ struct PathLoss {
 
   private var segments: UInt64 = 0
   private var losses: UInt64 = 0
-  /// It stays so until the connections are renewed: under `bbr` the loss does not go away.
+  /// It stays so until the network changes: under `bbr` the loss does not go away.
   private(set) var isLossy = false
 
   /// What one connection has counted since the last look at it. True when the way has just turned out to lose packets.

@@ -19,6 +19,8 @@ final class RequestInbox: Sendable {
     var resumes: Set<HTTPRequestID> = []
     /// What is started uses no connection that is there.
     var renewsConnections = false
+    /// Links, addresses or routes have changed.
+    var hasNetworkChanged = false
     /// The loop must end.
     var isStopping = false
   }
@@ -32,6 +34,7 @@ final class RequestInbox: Sendable {
     /// A subset of `live`.
     var resumed: Set<HTTPRequestID> = []
     var renewsConnections = false
+    var hasNetworkChanged = false
     var isStopping = false
     /// The loop looks here before it sleeps, or a wakeup is on its way: a further one would only cost system calls.
     var isLoopAwake = true
@@ -90,6 +93,14 @@ final class RequestInbox: Sendable {
   /// What is put from now on uses no connection that is there. It is enough that the loop hears of it with the next request.
   func renewConnections() { state.withLock { $0.renewsConnections = true } }
 
+  /// Links, addresses or routes have changed: what is in flight is looked at.
+  func networkChanged() {
+    state.withLock { state in
+      state.hasNetworkChanged = true
+      Self.wakeLocked(&state)
+    }
+  }
+
   /// Asks the loop to end.
   func stop() {
     state.withLock { state in
@@ -115,6 +126,7 @@ final class RequestInbox: Sendable {
       }
       swap(&work.resumes, &state.resumed)
       swap(&work.renewsConnections, &state.renewsConnections)
+      swap(&work.hasNetworkChanged, &state.hasNetworkChanged)
       let count = min(freeSlots, state.waiting.count)
       if count > 0 {
         work.starts = Array(state.waiting.prefix(count))
@@ -128,7 +140,7 @@ final class RequestInbox: Sendable {
   /// comes after a yes wakes the loop.
   func mayRest(freeSlots: Int) -> Bool {
     state.withLock { state in
-      guard !state.isStopping, state.cancelled.isEmpty, state.resumed.isEmpty,
+      guard !state.isStopping, !state.hasNetworkChanged, state.cancelled.isEmpty, state.resumed.isEmpty,
         freeSlots <= 0 || state.waiting.isEmpty
       else { return false }
       state.isLoopAwake = false

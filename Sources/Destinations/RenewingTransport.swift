@@ -90,6 +90,9 @@ public final class RenewingTransport: HTTPTransport {
   /// Uses none of the connections again that there are; see ``HTTPTransport/renewConnections()``.
   public func renewConnections() { transport.renewConnections() }
 
+  /// The network has changed; see ``HTTPTransport/networkChanged()``.
+  public func networkChanged() { transport.networkChanged() }
+
   /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach no server: they are tried
   /// again in a while, and it is asked for again.
   public func renewed(_ result: Result<Credential, Failure>) {

@@ -15,6 +15,9 @@ extension UploadEngine {
     apply { $0.memoryChanged(to: budget, at: $1) }
   }
 
+  /// Links, addresses or routes of this machine have changed. Called on any thread; does not wait.
+  public func networkChanged() { apply { $0.networkChanged(at: $1) } }
+
   func sweepSessions() {
     // Before that it is not known which of them are resumed.
     guard state.withLock({ $0.early == nil && $0.schedule.spool.isScanned && !$0.isStopped }) else { return }

@@ -466,6 +466,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       let report = parts.withLock { $0.contents }?.growth(of: id, chunkBytes: chunkBytes, anew: anew)
       apply { $0.grew(id, report, at: $1) }
     case .renewConnections: transport.renewConnections()
+    case .networkChanged: transport.networkChanged()
     case .checkProgress: checkProgress()
     case .showNames(let id): showNames(of: id)
     case .showStatus(let id):

@@ -23,6 +23,7 @@ final class MountSession: Sendable {
   private let filesystem: Filesystem
   private let mount: FuseMount
   private let drain: Drain
+  private let networkNotices: NetworkNotices?
 
   /// Makes every part, from the ones that can refuse a wrong setting to the one that others can see.
   init(_ configuration: MountConfiguration, mountPoint: String) throws {
@@ -92,6 +93,7 @@ final class MountSession: Sendable {
         "what lies in the spool under a name of the mount's own is not shown and not delivered: give it another name",
         metadata: ["spool": "\(configuration.spool)", "name": "\(name)"])
     }
+    networkNotices = NetworkNotices()
     LastEnd.forget(in: configuration.spool)
     drain = Drain(
       filesystem: filesystem, engines: engines, mount: mount, timeout: configuration.drainTimeout,
@@ -109,6 +111,7 @@ final class MountSession: Sendable {
       && DedicatedThread.start("flush-growing") { [self] in filesystem.flushGrowingFiles() }
       && DedicatedThread.start("watch-spool") { [self] in filesystem.watchSpool { spoolChanged($0) } }
       && destinations.allSatisfy { $0.renewal?.start() ?? true }
+      && networkNotices?.start { [self] in engines.networkChanged() } ?? true
       && DedicatedThread.start("drain") { [self] in
         let status = drain.runWhenAsked()
         // A process uses the mount although it is out of the tree, so the loop goes on: the process ends without it.
@@ -140,6 +143,7 @@ final class MountSession: Sendable {
 
   private func stop() {
     filesystem.endFlushing()
+    networkNotices?.stop()
     engines.stop()
     state.close()
     for destination in destinations {

@@ -109,6 +109,22 @@ long long uploadfs_acknowledged_bytes(int socket);
 /// What waits in a socket's buffer, or was sent and is not acknowledged (SIOCOUTQ).
 long long uploadfs_unacknowledged_bytes(int socket);
 
+/// How a socket's way stands.
+enum uploadfs_way {
+  /// A new connection to its peer would leave from the same address.
+  UPLOADFS_WAY_SAME,
+  /// It would leave from another address, or the kernel knows no way to the peer.
+  UPLOADFS_WAY_MOVED,
+  /// No interface has the socket's own address any more.
+  UPLOADFS_WAY_GONE,
+};
+
+/// Asks the kernel's routes, without a packet. A socket that is not connected over IP has the same way.
+enum uploadfs_way uploadfs_way_of(int socket);
+
+/// Whether the way of a socket that libcurl has opened on this thread has changed, idle ones included.
+int uploadfs_any_way_moved(void);
+
 /// What the kernel counts of a TCP socket (struct tcp_info). Numbers wrap around.
 struct uploadfs_socket_counts {
   /// With data, sent again or not (Linux 4.6).

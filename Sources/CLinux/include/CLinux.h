@@ -7,6 +7,7 @@
 #include "CLinuxFiles.h"
 #include "CLinuxFilesystem.h"
 #include "CLinuxMapping.h"
+#include "CLinuxNetwork.h"
 #include "CLinuxThreads.h"
 
 #include <stddef.h>

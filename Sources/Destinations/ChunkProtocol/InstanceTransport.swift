@@ -44,4 +44,7 @@ public final class InstanceTransport: HTTPTransport {
 
   /// Uses none of the connections again that there are.
   public func renewConnections() { transport.renewConnections() }
+
+  /// The network has changed; see ``HTTPTransport/networkChanged()``.
+  public func networkChanged() { transport.networkChanged() }
 }

@@ -45,6 +45,9 @@ public final class SpoolTransport: HTTPTransport {
 
   /// Uses none of the connections again that there are.
   public func renewConnections() { transport.renewConnections() }
+
+  /// The network has changed; see ``HTTPTransport/networkChanged()``.
+  public func networkChanged() { transport.networkChanged() }
 }
 
 extension HTTPRequest {

@@ -155,7 +155,8 @@ extension StepFailure {
     guard machine.isUploadGone else { return self }
     switch kind {
     case .busy, .serverError, .conflict, .insufficientStorage, .unexpectedAnswer, .misdirected, .transport(.cancelled),
-      .transport(.stopped), .transport(.timedOut), .transport(.stalled), .transport(.connectionLost):
+      .transport(.stopped), .transport(.timedOut), .transport(.stalled), .transport(.connectionLost),
+      .transport(.pathLost):
       return self
     case .transport: return StepFailure(.transport(.connectionLost), message, retryAfter: retryAfter)
     default: return StepFailure(.unexpectedAnswer, message, retryAfter: retryAfter)

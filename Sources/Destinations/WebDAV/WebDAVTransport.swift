@@ -86,6 +86,8 @@ final class WebDAVTransport: HTTPTransport {
 
   func renewConnections() { transport.renewConnections() }
 
+  func networkChanged() { transport.networkChanged() }
+
   // MARK: - Authentication
 
   /// Without credentials, so that the server says what it wants.

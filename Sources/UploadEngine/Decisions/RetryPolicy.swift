@@ -74,7 +74,7 @@ struct RetryPolicy: Sendable {
       switch kind {
       case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused:
         return .pauseDestination
-      case .timedOut, .stalled, .connectionLost, .answeredEarly, .protocolViolation, .overloaded, .other:
+      case .timedOut, .stalled, .connectionLost, .pathLost, .answeredEarly, .protocolViolation, .overloaded, .other:
         return .retryStep
       case .bodyUnavailable:
         return .pauseFile
@@ -174,7 +174,7 @@ extension StepFailure.Kind {
     case .serverError, .misdirected, .unexpectedAnswer, .unclearEnd: true
     case .transport(let kind):
       switch kind {
-      case .timedOut, .stalled, .connectionLost, .protocolViolation, .other: true
+      case .timedOut, .stalled, .connectionLost, .pathLost, .protocolViolation, .other: true
       case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .answeredEarly, .cancelled,
         .bodyUnavailable, .overloaded, .stopped:
         false
@@ -244,6 +244,7 @@ extension StepFailure.Kind {
       case .timedOut: "timed-out"
       case .stalled: "stalled"
       case .connectionLost: "connection-lost"
+      case .pathLost: "path-lost"
       case .answeredEarly: "answered-early"
       case .protocolViolation: "protocol-violation"
       case .cancelled: "cancelled"

@@ -41,6 +41,8 @@ public enum UploadAction: Hashable, Sendable {
   case checkGrowth(FileID, chunkBytes: Int, anew: Bool)
   /// Do not reuse the idle connections: their state is not known.
   case renewConnections
+  /// Give up the connections whose way has gone with a change of the network.
+  case networkChanged
   /// Query the progress of the requests; answer with ``UploadSchedule/progressed(_:at:)``.
   case checkProgress
   /// The file's names have changed, for the status tree.

@@ -16,6 +16,14 @@ extension UploadSchedule {
     }
   }
 
+  /// The machine's links, addresses or routes have changed. The transport knows whose way is gone. An unavailable destination may
+  /// be reachable now: it is tried at once.
+  package mutating func networkChanged(at now: ClockReading) {
+    actions.append(.networkChanged)
+    guard destination.gate.endPause(at: now.monotonic) else { return }
+    timers.insert(.gate, at: now.monotonic)
+  }
+
   /// A request is in flight that shows whether the path works.
   func isTryingPath(at now: ClockReading) -> Bool {
     guard let trial = destination.path.trial.flatMap({ requests[$0] }) else { return false }

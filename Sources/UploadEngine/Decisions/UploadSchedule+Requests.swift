@@ -128,7 +128,7 @@ extension UploadSchedule {
       let savings = chunks.map { memory.buffers.saving(of: $0.read) }
       for chunk in chunks { release(chunk.read) }
       noteWarmth(id, connection)
-      guard !stragglerEnded(id, request, underway, outcome) else { break }
+      guard !stragglerEnded(id, request, underway, outcome), !pathWasLost(id, request, underway, outcome) else { break }
       chunksEnded(id, request, chunks, session.id, outcome, sentAt: underway.sentAt, at: now)
       for (position, chunk) in chunks.enumerated()
       where outcome.ofMember(position, of: chunks.count).isChunkStored {

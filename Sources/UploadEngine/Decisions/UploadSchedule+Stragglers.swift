@@ -80,10 +80,28 @@ extension UploadSchedule {
     guard underway.isStraggler, case .refused(let failure) = outcome, failure.kind == .transport(.cancelled),
       let (session, chunks) = underway.order.chunks
     else { return false }
+    sendAgain(chunks, of: id, request, session.id)
+    return true
+  }
+
+  /// Chunks whose way went with a change of the network. They go out again at once, and no try of theirs has failed: that
+  /// happens no more often than the network changes. False for other outcomes, and where only the server knows how much it has.
+  mutating func pathWasLost(
+    _ id: FileID, _ request: HTTPRequestID, _ underway: InFlightRequest, _ outcome: StepOutcome
+  ) -> Bool {
+    guard case .refused(let failure) = outcome, failure.kind == .transport(.pathLost), !underway.isGivenUp,
+      destination.abilities.appendSequences == .none, let (session, chunks) = underway.order.chunks
+    else { return false }
+    sendAgain(chunks, of: id, request, session.id)
+    return true
+  }
+
+  private mutating func sendAgain(
+    _ chunks: [ChunkOrder], of id: FileID, _ request: HTTPRequestID, _ session: String
+  ) {
     files.update(id) { $0.progress.retriedChunks += chunks.count }
     totals.retriedChunks += UInt64(chunks.count)
-    giveBack(chunks, of: id, request, session.id)
+    giveBack(chunks, of: id, request, session)
     actions.append(.showStatus(id))
-    return true
   }
 }

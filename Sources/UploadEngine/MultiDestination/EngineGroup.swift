@@ -100,6 +100,11 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     for member in members { member.engine.waitWhileLoading() }
   }
 
+  /// Links, addresses or routes of this machine have changed.
+  public func networkChanged() {
+    for member in members { member.engine.networkChanged() }
+  }
+
   /// From now on only what there is will be delivered; `whenDrained` is called whenever the last engine has become idle.
   public func beginDraining(whenDrained: @escaping @Sendable () -> Void) {
     drained.withLock { $0.whenDrained = whenDrained }

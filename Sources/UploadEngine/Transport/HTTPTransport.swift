@@ -16,11 +16,18 @@ public protocol HTTPTransport: Sendable {
 
   /// What is started from now on uses none of the connections that there are: it is not known what has become of them.
   func renewConnections()
+
+  /// Addresses, links or routes of this machine have changed. Connections whose way has gone are given up, those that still move
+  /// go on, and names are resolved anew.
+  func networkChanged()
 }
 
 extension HTTPTransport {
   /// Nothing, where there are no connections.
   public func renewConnections() {}
+
+  /// Nothing, where there are no connections.
+  public func networkChanged() {}
 
   /// Ends a request early, however much of it is out.
   public func cancel(_ id: HTTPRequestID) { cancel(id, unsentBelow: .max) }
@@ -332,6 +339,8 @@ public struct TransportError: Error, Hashable, Sendable {
     case stalled
     /// The connection broke in mid-request.
     case connectionLost
+    /// The network has changed, and the request's connection did not move any more: the way that it took is gone.
+    case pathLost
     /// The server reported success before all of the body was handed to the connection.
     case answeredEarly
     /// The server's answer is no valid HTTP, or larger than allowed.

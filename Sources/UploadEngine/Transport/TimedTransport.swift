@@ -52,4 +52,7 @@ public struct TimedTransport: HTTPTransport {
 
   /// Uses none of the connections again that there are.
   public func renewConnections() { transport.renewConnections() }
+
+  /// The network has changed; see ``HTTPTransport/networkChanged()``.
+  public func networkChanged() { transport.networkChanged() }
 }

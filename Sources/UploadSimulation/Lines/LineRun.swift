@@ -166,7 +166,7 @@ final class LineRun {
     case .forget, .forgetNames, .forgetEntry, .removeResume, .noteDiscarded, .forgetDiscarded, .measure, .unload, .load,
       .seek,
       .checkGrowth,
-      .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits:
+      .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits, .networkChanged:
       break
     }
   }

@@ -1,0 +1,43 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+/// What a change of links, addresses or routes does to uploads.
+@Suite struct NetworkChangeTests {
+  @Test func chunksWhoseWayHasGone_goAgainAtOnce_andNoneHasFailed() {
+    let file = ImaginaryFile(1, "a.mov", size: 100_000)
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    for round in 1...50 {
+      let inFlight = harness.chunkRequests.map(\.index)
+      #expect(!inFlight.isEmpty)
+      harness.apply { $0.networkChanged(at: $1) }
+      for index in inFlight { harness.answerChunk(index, StepFailure.connection(.pathLost)) }
+      harness.answerReads()
+      #expect(Set(harness.chunkRequests.map(\.index)) == Set(inFlight), "round \(round)")
+      #expect(harness.status(file.id)?.lastFailure == nil && harness.state(file.id) == .uploading)
+    }
+    #expect(harness.others.count { $0 == .networkChanged } == 50)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.bufferBytes.isEmpty)
+  }
+
+  @Test func destinationThatWasOutOfReach_isTriedAtOnce() {
+    let file = ImaginaryFile(1, "a.mov", size: 3500)
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    while let index = harness.chunkRequests.first?.index {
+      harness.answerChunk(index, StepFailure.connection(.connectFailed))
+    }
+    #expect(harness.sent.isEmpty && !harness.schedule.destination.gate.isOpen)
+    harness.apply { $0.networkChanged(at: $1) }
+    harness.advance(by: .milliseconds(1))
+    harness.answerReads()
+    #expect(harness.sent.count == 1)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+}
