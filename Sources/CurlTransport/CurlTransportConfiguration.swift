@@ -23,6 +23,8 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
   public var proxy = CurlProxy()
   /// Which version of HTTP is spoken.
   public var protocolChoice: ProtocolChoice
+  /// HTTP/2 is spoken with a libcurl of this kind; with another one no transport is made.
+  public var http2Library = HTTP2Library.repaired
   /// Connections to one host, and with HTTP/1.1 the requests in flight: 12 chunks and room for control requests.
   public var maxConnections: Int
   /// Requests that may wait for their turn; a further one is refused as overloaded.
@@ -65,6 +67,8 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
   case invalidValue(name: String, requirement: String)
   /// The installed libcurl lacks something.
   case unsuitableLibrary(version: String, missing: String)
+  /// HTTP/2 stalls with the installed libcurl.
+  case stallingHTTP2(version: String)
   /// The kernel gives no socket of this process the congestion control.
   case unavailableCongestionControl(name: String, CongestionControl.Refusal)
   /// A call that cannot reasonably fail has failed.
@@ -83,6 +87,9 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
       "\(name) must be \(requirement)"
     case .unsuitableLibrary(let version, let missing):
       "the installed libcurl \(version) lacks \(missing); install libcurl4 (the OpenSSL flavour), 7.85 or later"
+    case .stallingHTTP2(let version):
+      "uploads over HTTP/2 stall with the installed libcurl \(version); leave --http out, or install libcurl 8.10 or later (Debian 13 "
+        + "has it). One that was repaired by its distribution is used with --expert http2-library=any"
     case .unavailableCongestionControl(let name, let refusal):
       "the congestion control \(name) cannot be used: \(refusal.words(for: name)); or use --congestion auto"
     case .callFailed(let call):
@@ -94,6 +101,12 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
 extension CurlTransportConfiguration {
   /// CURLOPT_PROTOCOLS_STR.
   static let oldestVersion: UInt32 = 0x07_55_00
+  /// The first one whose HTTP/2 neither stalls nor burns the processor (curl 35bf766280, the last of those that began with 7.88).
+  static let repairedHTTP2Version: UInt32 = 0x08_0a_00
+
+  /// Whether HTTP/2 may be spoken with a libcurl of this number.
+  func mayMultiplex(with version: UInt32) -> Bool { http2Library == .any || version >= Self.repairedHTTP2Version }
+
   /// With HTTP/2, requests share connections; servers commonly allow this many streams on one.
   static let maxMultiplexedRequests = 100
 
@@ -128,6 +141,9 @@ extension CurlTransportConfiguration {
     try require("TLS", about.pointee.features & CURL_VERSION_SSL != 0)
     if multiplexes {
       try require("HTTP/2", about.pointee.features & CURL_VERSION_HTTP2 != 0)
+      guard mayMultiplex(with: about.pointee.version_num) else {
+        throw .stallingHTTP2(version: version)
+      }
     }
   }
 

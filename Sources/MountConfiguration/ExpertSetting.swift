@@ -17,12 +17,14 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
   case prefetch
   case sessionAge = "session-age"
   case proxyTLS = "proxy-tls"
+  case http2Library = "http2-library"
 
   /// What can be set, and within which bounds.
   private enum Place {
     case time(WritableKeyPath<UploadTiming, Duration>, ClosedRange<Duration>)
     case count(WritableKeyPath<UploadTiming, Int>, ClosedRange<Int>)
     case version(WritableKeyPath<UploadTiming, TLSVersion>)
+    case library(WritableKeyPath<UploadTiming, HTTP2Library>)
   }
 
   private var place: Place {
@@ -41,6 +43,7 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
     case .prefetch: .count(\.prefetch, 1...12)
     case .sessionAge: .time(\.sessionAge, .seconds(3600) ... .seconds(31_536_000))
     case .proxyTLS: .version(\.proxyTLS)
+    case .http2Library: .library(\.http2Library)
     }
   }
 
@@ -62,6 +65,11 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
         return "use " + TLSVersion.allCases.map(\.rawValue).joined(separator: " or ")
       }
       timing[keyPath: path] = version
+    case .library(let path):
+      guard let library = HTTP2Library(rawValue: text) else {
+        return "use " + HTTP2Library.allCases.map(\.rawValue).joined(separator: " or ")
+      }
+      timing[keyPath: path] = library
     }
     return nil
   }
@@ -75,6 +83,7 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
     case .time(let path, _): Units.text(timing[keyPath: path])
     case .count(let path, _): String(timing[keyPath: path])
     case .version(let path): timing[keyPath: path].rawValue
+    case .library(let path): timing[keyPath: path].rawValue
     }
   }
 }

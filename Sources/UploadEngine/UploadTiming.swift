@@ -6,6 +6,14 @@ public enum TLSVersion: String, Hashable, Sendable, CaseIterable {
   case tls13 = "1.3"
 }
 
+/// With which libcurl HTTP/2 may be spoken.
+public enum HTTP2Library: String, Hashable, Sendable, CaseIterable {
+  /// From 8.10 on: uploads may stall with older ones.
+  case repaired = "8.10"
+  /// Also with one that a distribution has repaired itself.
+  case any
+}
+
 /// What an expert may set for a mount of the times and counts of ``UploadConstants``
 /// (docs/configuration.md#for-experts); each has its value from there.
 public struct UploadTiming: Hashable, Sendable {
@@ -31,6 +39,8 @@ public struct UploadTiming: Hashable, Sendable {
   public var sessionAge = UploadConstants.sessionMaxAge
   /// The oldest version of TLS to a proxy. What goes to the server has TLS 1.3 of its own inside of it.
   public var proxyTLS = TLSVersion.tls13
+  /// With which libcurl HTTP/2 is spoken.
+  public var http2Library = HTTP2Library.repaired
 
   /// The specification's values.
   public init() {}

@@ -52,6 +52,7 @@ extension MountSession {
       case .automatic, .http1: .http1
       case .http2: .http2
       }
+    settings.http2Library = configuration.timing.http2Library
     settings.congestionControl =
       switch configuration.congestion {
       case .automatic: .automatic

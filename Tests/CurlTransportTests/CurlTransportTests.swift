@@ -217,7 +217,10 @@ struct CurlTransportTests {
 
   @Test("HTTP/2 that the server does not speak becomes HTTP/1.1")
   func fallsBackToHTTP1() async throws {
-    try await withServer({ $0.protocolChoice = .http2 }) { server, transport in
+    try await withServer({
+      $0.protocolChoice = .http2
+      $0.http2Library = .any
+    }) { server, transport in
       let response = try await transport.send(HTTPRequest(.get, try server.url("/echo"))).get()
       #expect(response.connection.protocolName == "HTTP/1.1")
     }

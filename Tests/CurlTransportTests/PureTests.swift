@@ -113,6 +113,17 @@ struct CurlTransportConfigurationTests {
     #expect(CurlTransportConfiguration(protocolChoice: .http2).multiplexes)
   }
 
+  @Test("HTTP/2 is refused with a libcurl whose uploads stall, unless it is said to be repaired")
+  func stallingLibraries() {
+    var configuration = CurlTransportConfiguration(protocolChoice: .http2)
+    #expect(!configuration.mayMultiplex(with: 0x07_58_01) && !configuration.mayMultiplex(with: 0x08_09_01))
+    #expect(configuration.mayMultiplex(with: 0x08_0a_00) && configuration.mayMultiplex(with: 0x08_0e_01))
+    configuration.http2Library = .any
+    #expect(configuration.mayMultiplex(with: 0x07_58_01))
+    let words = TransportConfigurationError.stallingHTTP2(version: "7.88.1").description
+    #expect(words.contains("7.88.1") && words.contains("--expert http2-library=any"))
+  }
+
   @Test("Values outside their range are named")
   func ranges() {
     #expect(throws: TransportConfigurationError.self) {

@@ -115,6 +115,16 @@ def test_authority_file_missing_or_nonsense(stopped, folder):
     assert code == 15 and "certificate" in one_line(stderr).lower()
 
 
+def test_http_2_is_refused_with_a_libcurl_whose_uploads_stall(stopped):
+    """Regression: it was taken with every version."""
+    version = tuple(map(int, subprocess.check_output(["curl", "--version"], text=True).split()[1].split(".")[:2]))
+    if version >= (8, 10):
+        pytest.skip("this libcurl is repaired")
+    stopped.options = ("--http", "2")
+    code, stderr = stopped.start_and_fail()
+    assert code == 15 and "http2-library=any" in one_line(stderr)
+
+
 @pytest.mark.parametrize(
     ("option", "value", "named"),
     [

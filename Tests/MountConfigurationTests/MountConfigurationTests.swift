@@ -705,7 +705,7 @@ extension MountConfiguration {
     let texts = [
       "connect-timeout=1m", "request-timeout=2m", "stall-timeout=30s", "answer-timeout=1h", "retry-delay=1s",
       "retry-delay-max=1m", "file-pause-max=2h", "chunk-tries=3", "file-tries=4", "file-watchdog=90s",
-      "global-watchdog=10m", "prefetch=6", "session-age=30d", "proxy-tls=1.2",
+      "global-watchdog=10m", "prefetch=6", "session-age=30d", "proxy-tls=1.2", "http2-library=any",
     ]
     #expect(texts.map { String($0.prefix { $0 != "=" }) } == ExpertSetting.allCases.map(\.rawValue))
     for text in texts { #expect(try timing(text).changedSettings == [text]) }
@@ -727,7 +727,8 @@ extension MountConfiguration {
   @Test(arguments: [
     ("prefetch", "no key=value"), ("prefetch=0", "from 1 to 12"), ("prefetch=x", "from 1 to 12"),
     ("stall-timeout=1s", "from 2s to 10m"), ("session-age=2y", "from 1h to 365d"), ("stal-timeout=9s", "stall-timeout"),
-    ("proxy-tls=1.1", "1.2 or 1.3"), ("retry-delay=30s", "longer than retry-delay-max"),
+    ("proxy-tls=1.1", "1.2 or 1.3"), ("http2-library=7", "8.10 or any"),
+    ("retry-delay=30s", "longer than retry-delay-max"),
     ("file-watchdog=6m", "longer than global-watchdog"),
   ])
   func whatIsNotPossible_isSaid(_ text: String, _ word: String) throws {
