@@ -1,4 +1,4 @@
-import Integrity
+public import Integrity
 
 /// A header field that is missing or unreadable.
 public struct HeaderViolation: Error, Hashable, Sendable {
@@ -17,7 +17,7 @@ public struct HeaderViolation: Error, Hashable, Sendable {
 /// What the header fields of a chunk request say; a whole-file request carries them, too.
 public struct ChunkHeaders: Hashable, Sendable {
   /// Of the plain bytes.
-  public var sha256: [UInt8]
+  public var sha256: Digest32
   /// Of the plain bytes.
   public var crc32c: UInt32
   /// The number of the plain bytes.
@@ -27,12 +27,12 @@ public struct ChunkHeaders: Hashable, Sendable {
   /// The tag, 32 bytes.
   public var tag: [UInt8]
   /// SHA-256 of the body as sent, when the field is there.
-  public var contentSHA256: [UInt8]?
+  public var contentSHA256: Digest32?
 
   /// Collects what the fields say.
   public init(
-    sha256: [UInt8], crc32c: UInt32, sizeBytes: UInt64, encoding: ChunkEncoding, tag: [UInt8],
-    contentSHA256: [UInt8]?
+    sha256: Digest32, crc32c: UInt32, sizeBytes: UInt64, encoding: ChunkEncoding, tag: [UInt8],
+    contentSHA256: Digest32?
   ) {
     self.sha256 = sha256
     self.crc32c = crc32c
@@ -48,7 +48,7 @@ public struct ChunkHeaders: Hashable, Sendable {
     crc32c = try HeaderReading.checksum(HeaderName.chunkCRC32C, value)
     sizeBytes = try HeaderReading.number(HeaderName.chunkSize, value)
     encoding = try HeaderReading.encoding(value)
-    tag = try HeaderReading.digest(HeaderName.chunkHMAC, value)
+    tag = try HeaderReading.digest(HeaderName.chunkHMAC, value).bytes
     contentSHA256 = try HeaderReading.contentDigest(value)
   }
 
@@ -102,7 +102,7 @@ public struct FileHeaders: Hashable, Sendable {
   /// Reads the fields; `value` looks one up by its name, without regard to case.
   public init(reading value: (String) -> String?) throws(HeaderViolation) {
     idempotencyKey = try HeaderReading.idempotencyKey(value)
-    nonce = try HeaderReading.digest(HeaderName.chunkNonce, value)
+    nonce = try HeaderReading.digest(HeaderName.chunkNonce, value).bytes
     modifiedNanoseconds = try HeaderReading.signedNumber(HeaderName.fileModifiedNanoseconds, value) ?? 0
     let mode = try value(HeaderName.fileMode).map { _ throws(HeaderViolation) in
       try HeaderReading.number(HeaderName.fileMode, value)
@@ -142,12 +142,12 @@ public enum HeaderReading {
     return key
   }
 
-  static func digest(_ field: String, _ value: (String) -> String?) throws(HeaderViolation) -> [UInt8] {
+  static func digest(_ field: String, _ value: (String) -> String?) throws(HeaderViolation) -> Digest32 {
     guard let text = value(field) else { throw HeaderViolation(field: field, reason: "is missing") }
-    guard let bytes = Hex.decode(text), bytes.count == ProtocolLimits.digestBytes else {
+    guard let digest = Digest32(hex: text) else {
       throw HeaderViolation(field: field, reason: "must be 64 hexadecimal digits")
     }
-    return bytes
+    return digest
   }
 
   static func checksum(_ field: String, _ value: (String) -> String?) throws(HeaderViolation) -> UInt32 {
@@ -205,10 +205,10 @@ public enum HeaderReading {
     return text
   }
 
-  static func contentDigest(_ value: (String) -> String?) throws(HeaderViolation) -> [UInt8]? {
+  static func contentDigest(_ value: (String) -> String?) throws(HeaderViolation) -> Digest32? {
     guard let text = value(HeaderName.contentDigest) else { return nil }
     switch ContentDigest.read(text) {
-    case .sha256(let bytes): return bytes
+    case .sha256(let digest): return digest
     case .absent: return nil
     case .malformed:
       throw HeaderViolation(field: HeaderName.contentDigest, reason: "must be a digest field, as sha-256=:BASE64:")

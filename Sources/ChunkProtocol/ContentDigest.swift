@@ -1,4 +1,4 @@
-import Integrity
+public import Integrity
 
 /// The `Content-Digest` field (RFC 9530): SHA-256 of a body as sent.
 ///
@@ -7,8 +7,8 @@ import Integrity
 public enum ContentDigest {
   /// What a field says about SHA-256.
   public enum Reading: Hashable, Sendable {
-    /// 32 bytes.
-    case sha256([UInt8])
+    /// The digest.
+    case sha256(Digest32)
     /// Only other algorithms, which a reader may ignore.
     case absent
     /// Not a field of this kind.
@@ -16,7 +16,7 @@ public enum ContentDigest {
   }
 
   /// `sha-256=:…:`.
-  public static func headerValue(sha256: [UInt8]) -> String {
+  public static func headerValue(sha256: Digest32) -> String {
     "sha-256=:\(Base64.encode(sha256)):"
   }
 
@@ -29,10 +29,10 @@ public enum ContentDigest {
       let value = text[text.index(after: equals)...]
       guard value.utf8.count >= 2, value.hasPrefix(":"), value.hasSuffix(":") else { return .malformed }
       guard text[..<equals] == "sha-256" else { continue }
-      guard let bytes = Base64.decode(String(value.dropFirst().dropLast())),
-        bytes.count == ProtocolLimits.digestBytes
-      else { return .malformed }
-      reading = .sha256(bytes)
+      guard let digest = Base64.decode(String(value.dropFirst().dropLast())).flatMap({ Digest32($0) }) else {
+        return .malformed
+      }
+      reading = .sha256(digest)
     }
     return reading
   }

@@ -1,4 +1,4 @@
-import Integrity
+public import Integrity
 
 /// A value that writes its own JSON, where an encoder would cost more than all else that is done with it. What it writes is
 /// byte for byte what ``WireJSON`` makes of it as `Encodable`.
@@ -42,8 +42,8 @@ public struct JSONText: Sendable {
     append(number)
   }
 
-  /// A member that is bytes as hexadecimal digits.
-  public mutating func member(_ name: StaticString, hex digest: [UInt8]) {
+  /// A member that is a digest as hexadecimal digits.
+  public mutating func member(_ name: StaticString, _ digest: Digest32) {
     begin(name)
     bytes.append(UInt8(ascii: "\""))
     bytes.append(contentsOf: Hex.encode(digest).utf8)

@@ -1,4 +1,4 @@
-import Integrity
+public import Integrity
 
 /// What becomes of a file whose name another capture has at the receiver.
 public enum IfTaken: String, Hashable, Sendable, Codable, CaseIterable {
@@ -14,15 +14,15 @@ public enum IfTaken: String, Hashable, Sendable, Codable, CaseIterable {
 public struct PublicationClaim: Hashable, Sendable {
   /// The client's identity of the capture.
   public var fileID: String
-  /// Root of the Merkle tree over the chunk digests, 32 bytes.
-  public var merkleRoot: [UInt8]
+  /// Root of the Merkle tree over the chunk digests.
+  public var merkleRoot: Digest32
   /// The published size.
   public var sizeBytes: UInt64
   /// The size of the chunks that the tree is over; nil where it is not known, and a file that says nothing of itself cannot be compared.
   public var chunkBytes: UInt32?
 
   /// Names a publication.
-  public init(fileID: String, merkleRoot: [UInt8], sizeBytes: UInt64, chunkBytes: UInt32?) {
+  public init(fileID: String, merkleRoot: Digest32, sizeBytes: UInt64, chunkBytes: UInt32?) {
     self.fileID = fileID
     self.merkleRoot = merkleRoot
     self.sizeBytes = sizeBytes
@@ -111,9 +111,7 @@ extension PublicationClaim {
   }
 
   private init?(fileID: String, merkleRoot: String, sizeBytes: UInt64?) {
-    guard let sizeBytes, let root = Hex.decode(merkleRoot), root.count == ProtocolLimits.digestBytes,
-      Self.isFileID(fileID)
-    else { return nil }
+    guard let sizeBytes, let root = Digest32(hex: merkleRoot), Self.isFileID(fileID) else { return nil }
     self.init(fileID: fileID, merkleRoot: root, sizeBytes: sizeBytes, chunkBytes: nil)
   }
 

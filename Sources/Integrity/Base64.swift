@@ -20,6 +20,9 @@ public enum Base64 {
     return String(decoding: text, as: UTF8.self)
   }
 
+  /// 44 characters.
+  public static func encode(_ digest: Digest32) -> String { encode(digest.bytes) }
+
   /// The bytes of a padded text; nil for anything that ``encode(_:)`` would not have written.
   public static func decode(_ text: String) -> [UInt8]? {
     let source = Array(text.utf8)

@@ -22,7 +22,7 @@ public struct ChunkHasher: ~Copyable, Sendable {
   }
 
   /// The digests of everything added.
-  public consuming func finalize() -> (sha256: [UInt8], crc32c: UInt32) {
+  public consuming func finalize() -> (sha256: Digest32, crc32c: UInt32) {
     let crc32c = checksum
     return (hasher.finalize(), crc32c)
   }

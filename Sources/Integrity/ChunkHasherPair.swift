@@ -28,15 +28,12 @@ public struct ChunkHasherPair: ~Copyable, Sendable {
 
   /// The digests of everything added.
   public consuming func finalize() -> (
-    first: (sha256: [UInt8], crc32c: UInt32), second: (sha256: [UInt8], crc32c: UInt32)
+    first: (sha256: Digest32, crc32c: UInt32), second: (sha256: Digest32, crc32c: UInt32)
   ) {
     ((Self.digest(of: &lanes.0), checksums.0), (Self.digest(of: &lanes.1), checksums.1))
   }
 
-  private static func digest(of lane: inout uploadfs_sha256_lane) -> [UInt8] {
-    [UInt8](unsafeUninitializedCapacity: 32) { output, count in
-      uploadfs_sha256_lane_finish(&lane, output.baseAddress)
-      count = 32
-    }
+  private static func digest(of lane: inout uploadfs_sha256_lane) -> Digest32 {
+    Digest32 { uploadfs_sha256_lane_finish(&lane, $0) }
   }
 }

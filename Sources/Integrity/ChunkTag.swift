@@ -18,7 +18,7 @@ public enum ChunkTag {
   ///
   /// - Parameter sizeBytes: of the plain bytes, as the digest is.
   public static func tag(
-    key: [UInt8], index: UInt32, sizeBytes: UInt64, chunkSHA256: [UInt8], sessionID: String, nonce: [UInt8]
+    key: [UInt8], index: UInt32, sizeBytes: UInt64, chunkSHA256: Digest32, sessionID: String, nonce: [UInt8]
   ) -> [UInt8] {
     var message = withUnsafeBytes(of: index.littleEndian) { Array($0) }
     message += withUnsafeBytes(of: sizeBytes.littleEndian) { Array($0) }
@@ -31,7 +31,7 @@ public enum ChunkTag {
   /// The tag of ranges of chunks that are zeros, each of the session's chunk size: 32 bytes. What it begins with is the index of no
   /// chunk, so that no tag of the one kind is one of the other.
   public static func zerosTag(
-    key: [UInt8], ranges: [(first: UInt32, last: UInt32)], chunkBytes: UInt64, chunkSHA256: [UInt8],
+    key: [UInt8], ranges: [(first: UInt32, last: UInt32)], chunkBytes: UInt64, chunkSHA256: Digest32,
     sessionID: String, nonce: [UInt8]
   ) -> [UInt8] {
     var message = Array("uploadfs zeros v1".utf8)

@@ -11,7 +11,7 @@ public struct CommitmentFrontier: Sendable, Hashable {
   public private(set) var contiguousCount = 0
 
   /// Tip of the chain over the first ``contiguousCount`` chunks.
-  public var tip: [UInt8] { chain.tip }
+  public var tip: Digest32 { chain.tip }
 
   /// Digests beyond the first gap.
   public var waitingCount: Int { waiting.count }

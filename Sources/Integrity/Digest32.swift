@@ -12,6 +12,12 @@ public struct Digest32: Hashable, Sendable, CustomStringConvertible {
     withUnsafeMutableBytes(of: &words) { $0.copyBytes(from: bytes) }
   }
 
+  /// The digest of exactly 64 hexadecimal digits in either case; nil for any other text.
+  public init?(hex text: String) {
+    guard let bytes = Hex.decode(text) else { return nil }
+    self.init(bytes)
+  }
+
   /// The digest that `write` puts into 32 bytes.
   init(writing write: (UnsafeMutablePointer<UInt8>) -> Void) {
     withUnsafeMutableBytes(of: &words) { memory in
@@ -23,7 +29,7 @@ public struct Digest32: Hashable, Sendable, CustomStringConvertible {
   public var bytes: [UInt8] { withUnsafeBytes { Array($0) } }
 
   /// 64 lower-case hexadecimal digits.
-  public var description: String { Hex.encode(bytes) }
+  public var description: String { Hex.encode(self) }
 
   /// Lends the 32 bytes for the duration of the call.
   public func withUnsafeBytes<Result, Failure: Error>(

@@ -15,6 +15,9 @@ public enum HMACSHA256 {
   public static func isEqual(_ a: [UInt8], _ b: [UInt8]) -> Bool {
     a.count == b.count && uploadfs_is_equal(a, b, a.count) == 1
   }
+
+  /// Likewise, of two digests.
+  public static func isEqual(_ a: Digest32, _ b: Digest32) -> Bool { isEqual(a.bytes, b.bytes) }
 }
 
 /// HKDF with SHA-256 (RFC 5869).

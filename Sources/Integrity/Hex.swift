@@ -13,6 +13,9 @@ public enum Hex {
     }
   }
 
+  /// 64 lower-case digits.
+  public static func encode(_ digest: Digest32) -> String { encode(digest.bytes) }
+
   /// The bytes of a text of digits in either case; nil for an odd count or anything else.
   public static func decode(_ text: String) -> [UInt8]? {
     let source = text.utf8

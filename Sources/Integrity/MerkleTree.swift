@@ -11,17 +11,13 @@ public struct MerkleTree: Sendable, Hashable {
   /// The empty tree.
   public init() {}
 
-  /// Appends the leaf SHA-256(0x00 ‖ data).
-  public mutating func append(chunkSHA256: [UInt8]) {
-    append(leafHash: chunkSHA256.withUnsafeBytes { MerkleHash.leaf($0) })
-  }
-
   /// Appends the leaf SHA-256(0x00 ‖ digest).
   public mutating func append(_ chunkSHA256: Digest32) {
     append(leafHash: chunkSHA256.withUnsafeBytes { MerkleHash.leaf($0) })
   }
 
-  private mutating func append(leafHash: Digest32) {
+  /// The same for a leaf that is hashed already.
+  public mutating func append(leafHash: Digest32) {
     var node = leafHash
     var count = leafCount
     // Each trailing 1 bit of the old count is a complete subtree that this leaf completes into a larger one.
@@ -34,11 +30,11 @@ public struct MerkleTree: Sendable, Hashable {
   }
 
   /// The root over all leaves; SHA-256 of nothing for the empty tree.
-  public var root: [UInt8] {
-    guard var node = carries.last else { return MerkleHash.empty.bytes }
+  public var root: Digest32 {
+    guard var node = carries.last else { return MerkleHash.empty }
     for left in carries.dropLast().reversed() {
       node = MerkleHash.node(left, node)
     }
-    return node.bytes
+    return node
   }
 }

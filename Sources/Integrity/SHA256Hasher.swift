@@ -25,17 +25,8 @@ public struct SHA256Hasher: ~Copyable, @unchecked Sendable {
     precondition(isUpdated == 1, "OpenSSL refused to continue a SHA-256")
   }
 
-  /// The digest of everything added: 32 bytes.
-  public consuming func finalize() -> [UInt8] {
-    [UInt8](unsafeUninitializedCapacity: Int(UPLOADFS_SHA256_BYTES)) { output, count in
-      let isFinished = uploadfs_sha256_finish(context, output.baseAddress)
-      precondition(isFinished == 1, "OpenSSL refused to finish a SHA-256")
-      count = Int(UPLOADFS_SHA256_BYTES)
-    }
-  }
-
-  /// The same as a value that needs no memory of its own.
-  public consuming func finalizeDigest() -> Digest32 {
+  /// The digest of everything added.
+  public consuming func finalize() -> Digest32 {
     Digest32 { output in
       let isFinished = uploadfs_sha256_finish(context, output)
       precondition(isFinished == 1, "OpenSSL refused to finish a SHA-256")
@@ -43,14 +34,14 @@ public struct SHA256Hasher: ~Copyable, @unchecked Sendable {
   }
 }
 
-/// SHA-256 of the bytes: 32 bytes.
-public func sha256(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+/// SHA-256 of the bytes.
+public func sha256(_ bytes: UnsafeRawBufferPointer) -> Digest32 {
   var hasher = SHA256Hasher()
   hasher.update(bytes)
   return hasher.finalize()
 }
 
-/// SHA-256 of the bytes: 32 bytes.
-public func sha256(_ bytes: [UInt8]) -> [UInt8] {
+/// SHA-256 of the bytes.
+public func sha256(_ bytes: [UInt8]) -> Digest32 {
   bytes.withUnsafeBytes { sha256($0) }
 }

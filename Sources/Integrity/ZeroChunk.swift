@@ -38,8 +38,7 @@ public struct ZeroChunk: Hashable, Sendable {
       }
     }
     let digests = hasher.finalize()
-    guard let digest = Digest32(digests.sha256) else { preconditionFailure("a SHA-256 has 32 bytes") }
-    sha256 = digest
+    sha256 = digests.sha256
     crc32c = digests.crc32c
   }
 }

@@ -114,15 +114,15 @@ public struct HeldChunks: Sendable {
   /// All of it is on the disk.
   public var isDurable = false
   /// The tip, where it need not be computed.
-  var knownChainTip: [UInt8]?
+  var knownChainTip: Digest32?
 
   /// The tip of the commitment chain over the chunks that are stored from the first one on without a gap.
-  public var chainTip: [UInt8] {
+  public var chainTip: Digest32 {
     if let tip = receipt?.chainTip ?? knownChainTip { return tip }
     var chain = CommitmentChain(sessionID: facts.id)
     var index: UInt32 = 0
     while let chunk = chunks[index] {
-      chain.extend(with: chunk.sha256.bytes)
+      chain.extend(with: chunk.sha256)
       index += 1
     }
     return chain.tip
@@ -138,18 +138,17 @@ public struct CommitCheck: Sendable {
   /// In index order.
   public var digests: [Digest32]
   /// What the commit states.
-  public var merkleRoot: [UInt8]
+  public var merkleRoot: Digest32
   /// What the commit states.
-  public var chainTip: [UInt8]
+  public var chainTip: Digest32
 
   /// Whether the digests make that root and that tip.
   public var verdict: CommitVerdict {
     var tree = MerkleTree()
     var chain = CommitmentChain(sessionID: session.text)
     for digest in digests {
-      let bytes = digest.bytes
-      tree.append(chunkSHA256: bytes)
-      chain.extend(with: bytes)
+      tree.append(digest)
+      chain.extend(with: digest)
     }
     if tree.root != merkleRoot { return .otherRoot }
     return chain.tip == chainTip ? .match : .otherTip
@@ -173,7 +172,7 @@ public struct WholeFileRecord: Hashable, Sendable, Codable {
   /// The client's key.
   public var idempotencyKey: String
   /// A digest of what two requests with this key must agree in.
-  @HexText public var fingerprint: [UInt8]
+  @HexText public var fingerprint: Digest32
 }
 
 extension WholeFileRecord: JSONWritable {
@@ -181,7 +180,7 @@ extension WholeFileRecord: JSONWritable {
   public func write(to json: inout JSONText) {
     json.object { json in
       json.member("credential", credential)
-      json.member("fingerprint", hex: fingerprint)
+      json.member("fingerprint", fingerprint)
       json.member("idempotencyKey", idempotencyKey)
     }
   }

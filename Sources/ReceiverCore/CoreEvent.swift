@@ -199,12 +199,12 @@ public struct WholeFileHead: Hashable, Sendable {
 
   /// What two requests with one key must agree in: a digest, so that the journal can hold it. What becomes of a file that has the
   /// name counts only for an older client (``CommitParameters/isSame(as:)``); the request that such a client has left is continued.
-  var fingerprint: Digest32? {
+  var fingerprint: Digest32 {
     let ifExists = ownership == nil ? ifExists : .replace
     let text = [
-      name, String(announced.facts.sizeBytes), Hex.encode(announced.facts.sha256.bytes), String(modifiedNanoseconds),
+      name, String(announced.facts.sizeBytes), Hex.encode(announced.facts.sha256), String(modifiedNanoseconds),
       String(mode), ifExists.rawValue,
     ].joined(separator: "\u{0}")
-    return Digest32(sha256(Array(text.utf8)))
+    return sha256(Array(text.utf8))
   }
 }

@@ -17,13 +17,13 @@ struct HeldProof: Sendable {
   }
 
   /// Over the chunks from the first one on without a gap.
-  var chainTip: [UInt8] { frontier.tip }
+  var chainTip: Digest32 { frontier.tip }
 
   /// Whether the chunks are the file that the commit describes; nil when there are others than its chunks.
   func verdict(on commit: CommitParameters) -> CommitVerdict? {
     let count = Int(commit.chunkCount)
     guard let root = tree.root(leafCount: count), frontier.contiguousCount == count else { return nil }
-    if root.bytes != commit.merkleRoot { return .otherRoot }
+    if root != commit.merkleRoot { return .otherRoot }
     return frontier.tip == commit.chainTip ? .match : .otherTip
   }
 }

@@ -1,26 +1,28 @@
-import Integrity
+public import Integrity
 
-/// Bytes that are hexadecimal text in JSON: an array would be 32 numbers, each coded by itself, for every digest of every
+/// A digest that is hexadecimal text in JSON: an array would be 32 numbers, each coded by itself, for every digest of every
 /// receipt.
 @propertyWrapper
 public struct HexText: Hashable, Sendable, Codable {
-  /// The bytes.
-  public var wrappedValue: [UInt8]
+  /// The digest.
+  public var wrappedValue: Digest32
 
-  /// Wraps the bytes.
-  public init(wrappedValue: [UInt8]) { self.wrappedValue = wrappedValue }
+  /// Wraps the digest.
+  public init(wrappedValue: Digest32) { self.wrappedValue = wrappedValue }
 
   /// Reads text, or the array that earlier journals hold.
   public init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
-    if let text = try? container.decode(String.self) {
-      guard let bytes = Hex.decode(text) else {
-        throw DecodingError.dataCorruptedError(in: container, debugDescription: "not hexadecimal")
+    let digest =
+      if let text = try? container.decode(String.self) {
+        Digest32(hex: text)
+      } else {
+        Digest32(try container.decode([UInt8].self))
       }
-      wrappedValue = bytes
-    } else {
-      wrappedValue = try container.decode([UInt8].self)
+    guard let digest else {
+      throw DecodingError.dataCorruptedError(in: container, debugDescription: "not 32 bytes")
     }
+    wrappedValue = digest
   }
 
   /// Writes text.

@@ -215,7 +215,7 @@ extension ReceiverCore {
     let isMeant = announced.tag.map { announcedTag in
       subject.keys.contains { key in
         let tag = ChunkTag.tag(
-          key: key, index: index, sizeBytes: UInt64(expected.sizeBytes), chunkSHA256: expected.sha256.bytes,
+          key: key, index: index, sizeBytes: UInt64(expected.sizeBytes), chunkSHA256: expected.sha256,
           sessionID: subject.sessionID, nonce: subject.nonce)
         return HMACSHA256.isEqual(announcedTag, tag)
       }

@@ -8,7 +8,7 @@ extension ReceiverCore {
     let fingerprint = head.fingerprint
     if let use = keys[key] { return sendAgain(request, fingerprint, use) }
     if let refusal = wholeFileRefusal(head) { return refuse(request, refusal) }
-    keys[key] = .wholeFile(WholeFileUse(fingerprint: fingerprint?.bytes ?? [], receipt: nil))
+    keys[key] = .wholeFile(WholeFileUse(fingerprint: fingerprint, receipt: nil))
     stages[request] = .wholeFile(head, fingerprint: fingerprint)
     wholeFileBytes[head.credential, default: 0] &+= UInt64(head.announced.facts.sizeBytes)
     setArriving(true, request, head)
@@ -16,8 +16,8 @@ extension ReceiverCore {
   }
 
   /// The same key again: the same receipt, unless the key was for something else.
-  private mutating func sendAgain(_ request: RequestID, _ fingerprint: Digest32?, _ use: KeyUse) {
-    guard case .wholeFile(let first) = use, first.fingerprint == fingerprint?.bytes ?? [] else {
+  private mutating func sendAgain(_ request: RequestID, _ fingerprint: Digest32, _ use: KeyUse) {
+    guard case .wholeFile(let first) = use, first.fingerprint == fingerprint else {
       return refuse(request, .idempotencyMismatch, "this Idempotency-Key was used for something else")
     }
     guard let receipt = first.receipt else {
@@ -52,8 +52,8 @@ extension ReceiverCore {
     var tree = MerkleTree()
     var chain = CommitmentChain(sessionID: head.idempotencyKey)
     if arrived.sizeBytes > 0 {
-      tree.append(chunkSHA256: arrived.sha256.bytes)
-      chain.extend(with: arrived.sha256.bytes)
+      tree.append(arrived.sha256)
+      chain.extend(with: arrived.sha256)
     }
     let receipt = PublicationReceipt(
       id: head.receiptID, name: head.name, sizeBytes: UInt64(arrived.sizeBytes), merkleRoot: tree.root,
@@ -61,7 +61,7 @@ extension ReceiverCore {
     stages[request] = .publishingWholeFile(head, fingerprint: fingerprint, receipt)
     let record = WholeFileRecord(
       credential: credential.recordedID.text, idempotencyKey: head.idempotencyKey,
-      fingerprint: fingerprint?.bytes ?? [])
+      fingerprint: fingerprint)
     let publication = Publication(
       receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds, mode: head.mode,
       ifExists: head.ifExists, chunkBytes: arrived.sizeBytes, ownership: head.ownership)
@@ -88,7 +88,7 @@ extension ReceiverCore {
       var receipt = receipt
       (receipt.publishedAs, receipt.takenFrom) = (outcome.publishedAs, outcome.takenFrom)
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: head.credential)
-      keys[key] = .wholeFile(WholeFileUse(fingerprint: fingerprint?.bytes ?? [], receipt: receipt))
+      keys[key] = .wholeFile(WholeFileUse(fingerprint: fingerprint, receipt: receipt))
       finish(key, at: now)
       reply(request, .receipt(receipt))
     }

@@ -77,7 +77,7 @@ extension ReceiverCore {
     let isMeant = session.tagKeys.contains { key in
       let tag = ChunkTag.zerosTag(
         key: key, ranges: head.ranges.map { ($0.first, $0.last) }, chunkBytes: session.chunkBytes,
-        chunkSHA256: session.zero.sha256.bytes, sessionID: head.session.text, nonce: session.facts.opening.nonce)
+        chunkSHA256: session.zero.sha256, sessionID: head.session.text, nonce: session.facts.opening.nonce)
       return HMACSHA256.isEqual(head.tag, tag)
     }
     guard isMeant else {

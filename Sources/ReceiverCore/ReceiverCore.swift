@@ -28,10 +28,10 @@ public struct ReceiverCore: Sendable {
     case chunk(ChunkHead)
     case chunkToWrite(ChunkHead)
     case zerosToWrite(SessionID, IndexRanges)
-    case wholeFile(WholeFileHead, fingerprint: Digest32?)
+    case wholeFile(WholeFileHead, fingerprint: Digest32)
     /// A later request has published the name while the body was arriving.
     case overtakenWholeFile(WholeFileHead)
-    case publishingWholeFile(WholeFileHead, fingerprint: Digest32?, PublicationReceipt)
+    case publishingWholeFile(WholeFileHead, fingerprint: Digest32, PublicationReceipt)
   }
 
   var limits: CoreLimits

@@ -111,8 +111,7 @@ public struct ChunkChecksums: Hashable, Sendable {
     var hasher = ChunkHasher(blockBytes: 128 << 10)
     bytes.withUnsafeBytes { hasher.update($0) }
     let digests = hasher.finalize()
-    guard let sha256 = Digest32(digests.sha256) else { preconditionFailure("a SHA-256 has 32 bytes") }
-    self.init(sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: bytes.count))
+    self.init(sha256: digests.sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: bytes.count))
   }
 }
 
@@ -128,12 +127,11 @@ extension ChunkChecksums {
       }
     }
     let digests = hasher.finalize()
-    guard let one = Digest32(digests.first.sha256), let other = Digest32(digests.second.sha256) else {
-      preconditionFailure("a SHA-256 has 32 bytes")
-    }
     return (
-      ChunkChecksums(sha256: one, crc32c: digests.first.crc32c, sizeBytes: UInt32(clamping: first.count)),
-      ChunkChecksums(sha256: other, crc32c: digests.second.crc32c, sizeBytes: UInt32(clamping: second.count))
+      ChunkChecksums(
+        sha256: digests.first.sha256, crc32c: digests.first.crc32c, sizeBytes: UInt32(clamping: first.count)),
+      ChunkChecksums(
+        sha256: digests.second.sha256, crc32c: digests.second.crc32c, sizeBytes: UInt32(clamping: second.count))
     )
   }
 
@@ -155,9 +153,9 @@ public struct CommitParameters: Hashable, Sendable {
   /// The number of chunks; 0 for an empty file.
   public var chunkCount: UInt32
   /// Merkle root over the chunk digests.
-  public var merkleRoot: [UInt8]
+  public var merkleRoot: Digest32
   /// Tip of the commitment chain.
-  public var chainTip: [UInt8]
+  public var chainTip: Digest32
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64
   /// Permission bits.
@@ -169,7 +167,7 @@ public struct CommitParameters: Hashable, Sendable {
 
   /// Collects what a commit states.
   public init(
-    name: String, sizeBytes: UInt64, chunkCount: UInt32, merkleRoot: [UInt8], chainTip: [UInt8],
+    name: String, sizeBytes: UInt64, chunkCount: UInt32, merkleRoot: Digest32, chainTip: Digest32,
     modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists, ownership: NameOwnership? = nil
   ) {
     self.ownership = ownership
@@ -205,9 +203,9 @@ public struct PublicationReceipt: Hashable, Sendable, Codable {
   /// The published size.
   public var sizeBytes: UInt64
   /// Merkle root over the chunk digests.
-  @HexText public var merkleRoot: [UInt8]
+  @HexText public var merkleRoot: Digest32
   /// Tip of the commitment chain.
-  @HexText public var chainTip: [UInt8]
+  @HexText public var chainTip: Digest32
   /// When.
   public var publishedAt: Milliseconds
   /// The name under which it lies, where a folder or a file was in the way of its own.
@@ -219,7 +217,7 @@ public struct PublicationReceipt: Hashable, Sendable, Codable {
 
   /// A receipt of a file that lies under its own name, or under another one.
   public init(
-    id: String, name: String, sizeBytes: UInt64, merkleRoot: [UInt8], chainTip: [UInt8], publishedAt: Milliseconds,
+    id: String, name: String, sizeBytes: UInt64, merkleRoot: Digest32, chainTip: Digest32, publishedAt: Milliseconds,
     publishedAs: String? = nil, fileID: String? = nil
   ) {
     self.id = id
@@ -243,10 +241,10 @@ extension PublicationReceipt: JSONWritable {
   /// Writes the receipt as journals hold it.
   public func write(to json: inout JSONText) {
     json.object { json in
-      json.member("chainTip", hex: chainTip)
+      json.member("chainTip", chainTip)
       if let fileID { json.member("fileID", fileID) }
       json.member("id", id)
-      json.member("merkleRoot", hex: merkleRoot)
+      json.member("merkleRoot", merkleRoot)
       json.member("name", name)
       if let publishedAs { json.member("publishedAs", publishedAs) }
       json.member("publishedAt", publishedAt)

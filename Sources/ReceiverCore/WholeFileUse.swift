@@ -6,7 +6,7 @@ struct WholeFileUse: Hashable, Sendable {
   private let bytes: [UInt8]
 
   /// Without a receipt it is still under way.
-  init(fingerprint: [UInt8], receipt: PublicationReceipt?) {
+  init(fingerprint: Digest32, receipt: PublicationReceipt?) {
     var packed = PackedFields()
     packed.add(fingerprint)
     if let receipt {
@@ -22,26 +22,22 @@ struct WholeFileUse: Hashable, Sendable {
     bytes = Array(packed.bytes[...])
   }
 
-  var fingerprint: [UInt8] {
+  var fingerprint: Digest32 {
     var rest = bytes[...]
-    return PackedFields.take(&rest)
+    return PackedFields.takeDigest(&rest)
   }
 
-  var isUnderWay: Bool {
-    var rest = bytes[...]
-    _ = PackedFields.take(&rest)
-    return rest.isEmpty
-  }
+  var isUnderWay: Bool { bytes.count == Digest32.byteCount }
 
   var receipt: PublicationReceipt? { isUnderWay ? nil : receiptOfPublished }
 
   /// Of one that is not under way.
   fileprivate var receiptOfPublished: PublicationReceipt {
     var rest = bytes[...]
-    _ = PackedFields.take(&rest)
+    _ = PackedFields.takeDigest(&rest)
     var receipt = PublicationReceipt(
       id: PackedFields.takeText(&rest), name: PackedFields.takeText(&rest), sizeBytes: PackedFields.takeNumber(&rest),
-      merkleRoot: PackedFields.take(&rest), chainTip: PackedFields.take(&rest),
+      merkleRoot: PackedFields.takeDigest(&rest), chainTip: PackedFields.takeDigest(&rest),
       publishedAt: Milliseconds(Int64(bitPattern: PackedFields.takeNumber(&rest))))
     receipt.publishedAs = PackedFields.takeOptionalText(&rest)
     receipt.fileID = PackedFields.takeOptionalText(&rest)
@@ -50,7 +46,7 @@ struct WholeFileUse: Hashable, Sendable {
   }
 }
 
-/// Fields one after the other, each with its length: seven bits in each byte of it, the lowest first.
+/// Fields one after the other, texts each with its length: seven bits in each byte of it, the lowest first.
 private struct PackedFields {
   private(set) var bytes: [UInt8] = []
 
@@ -59,6 +55,10 @@ private struct PackedFields {
   mutating func add(_ field: some Collection<UInt8>) {
     add(length: field.count)
     bytes.append(contentsOf: field)
+  }
+
+  mutating func add(_ digest: Digest32) {
+    digest.withUnsafeBytes { bytes.append(contentsOf: $0) }
   }
 
   mutating func add(_ number: UInt64) {
@@ -80,7 +80,12 @@ private struct PackedFields {
     bytes.append(UInt8(rest))
   }
 
-  static func take(_ rest: inout ArraySlice<UInt8>) -> [UInt8] { Array(take(takeLength(&rest), of: &rest)) }
+  static func takeDigest(_ rest: inout ArraySlice<UInt8>) -> Digest32 {
+    guard let digest = Digest32(take(Digest32.byteCount, of: &rest)) else {
+      preconditionFailure("no digest was packed here")
+    }
+    return digest
+  }
 
   static func takeText(_ rest: inout ArraySlice<UInt8>) -> String {
     String(decoding: take(takeLength(&rest), of: &rest), as: UTF8.self)

@@ -437,7 +437,7 @@ extension EarlierPublication {
       return
     }
     var tree = MerkleTree()
-    if sending.plainBytes > 0 { tree.append(chunkSHA256: sending.digest.sha256) }
+    if sending.plainBytes > 0 { tree.append(sending.digest.sha256) }
     self.init(
       fileID: sending.fileID, merkleRoot: Hex.encode(tree.root), sizeBytes: UInt64(clamping: sending.plainBytes),
       chunkBytes: max(1, sending.plainBytes), nonce: sending.nonce)

@@ -17,7 +17,7 @@ extension UploadEngine {
       }
       if isTaken { return }
     }
-    apply { $0.holesFound(order, [], ChunkDigest(sha256: [], crc32c: 0), at: $1) }
+    apply { $0.holesFound(order, [], ChunkDigest(ofZeros: 0), at: $1) }
   }
 
   func read(_ order: ReadOrder) {

@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import UploadEngine
 
@@ -7,7 +8,7 @@ struct CarriedBytes {
   /// What a whole file is published as.
   struct Publication {
     var path: RelativePath
-    var digest: [UInt8]
+    var digest: Digest32
   }
 
   var file: FileID
@@ -48,7 +49,7 @@ struct ByteCosts {
   /// How often the present content was refused as a whole because of its content.
   private var refusals: LookupTable<FileID, Int> = [:]
   /// The content that was published last under each name of a file.
-  private var published: LookupTable<Place, [UInt8]> = [:]
+  private var published: LookupTable<Place, Digest32> = [:]
   /// For each member of a request the bytes that it carries, if any.
   private var underWay: LookupTable<HTTPRequestID, [CarriedBytes?]> = [:]
 
@@ -111,7 +112,7 @@ struct ByteCosts {
   }
 
   /// Publishing the same content under the same name once more counts as no progress.
-  mutating func published(_ file: FileID, at path: RelativePath, as digest: [UInt8]) {
+  mutating func published(_ file: FileID, at path: RelativePath, as digest: Digest32) {
     let place = Place(file: file, path: path)
     guard published[place] != digest else { return }
     published[place] = digest

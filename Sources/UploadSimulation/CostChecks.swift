@@ -13,7 +13,7 @@ struct CostChecks {
     /// Each content by itself: one that a writer creates again, as an empty one, is no attempt of the earlier one.
     case whole(of: FileID, epoch: UInt64, digest: ChunkDigest)
     case opening(of: FileID, revision: UInt64)
-    case commit(of: FileID, root: [UInt8])
+    case commit(of: FileID, root: Digest32)
 
     var file: FileID {
       switch self {
@@ -41,7 +41,7 @@ struct CostChecks {
   /// The pieces sent in each session, by its nonce.
   private var carried: LookupTable<[UInt8], OrderedSet<Piece>> = [:]
   /// The latest published content under each name of a file, by its root.
-  private var published: LookupTable<Place, [UInt8]> = [:]
+  private var published: LookupTable<Place, Digest32> = [:]
   /// Setbacks of each file's present content, and those that lost something that a server had acknowledged.
   private var setbacks: LookupTable<FileID, (count: Int, losses: Int)> = [:]
   /// Chunks of files that have lost repeatedly, sent since then.

@@ -358,7 +358,7 @@ extension SimulatedClient {
 
   private func named(_ commit: SessionCommit) -> SessionCommit? {
     var named = commit
-    if world.bug == .wrongChain { named.chainTip.reverse() }
+    if world.bug == .wrongChain { named.chainTip = Digest32(named.chainTip.bytes.reversed()) ?? named.chainTip }
     if world.bug == .publishUnderOldName { named.path = firstPaths[commit.session.nonce] ?? commit.path }
     guard let file = named.fileID else { return named }
     guard let name = names.name(of: file, at: named.path) else { return nil }

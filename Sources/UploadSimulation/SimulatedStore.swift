@@ -224,7 +224,7 @@ final class SimulatedStore {
     guard let data = disk.node(Self.paths(session).data), let facts = facts(of: session) else { return [:] }
     return LookupTable(recordedChunks(of: session).sorted().map { ($0.key, $0.value) }).filter { index, chunk in
       Self.piece(of: data.bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
-        == chunk.sha256.bytes
+        == chunk.sha256
     }
   }
 
@@ -263,7 +263,7 @@ final class SimulatedStore {
     let durableZeros = Self.chunks(of: durableRecords, facts).zeros
     func holds(_ bytes: [UInt8], _ chunk: ChunkChecksums, at index: UInt32) -> Bool {
       Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
-        == chunk.sha256.bytes
+        == chunk.sha256
     }
     for (index, chunk) in chunks.sorted() where now[index] == chunk && holds(data.bytes, chunk, at: index) {
       let isRecorded = durable.contains(chunk.sha256.bytes) || durableZeros.contains(index)
@@ -314,7 +314,7 @@ final class SimulatedStore {
     for (index, chunk) in chunks.sorted() {
       let isPresent =
         Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes)
-        .map { sha256($0) == chunk.sha256.bytes } ?? false
+        .map { sha256($0) == chunk.sha256 } ?? false
       if !isPresent { chunks.removeValue(forKey: index) }
     }
     return chunks
@@ -327,7 +327,7 @@ final class SimulatedStore {
       mark.fileID.utf8.elementsEqual(facts.opening.fileID.utf8), let bytes = disk.bytes(path)
     else { return nil }
     return PublishedContent(
-      fileID: mark.fileID, sizeBytes: UInt64(bytes.count), merkleRoot: Hex.encode(mark.merkleRoot.bytes),
+      fileID: mark.fileID, sizeBytes: UInt64(bytes.count), merkleRoot: Hex.encode(mark.merkleRoot),
       chunkBytes: Int(mark.chunkBytes), modifiedNanoseconds: 0)
   }
 
@@ -364,7 +364,7 @@ final class SimulatedStore {
     guard let bytes = disk.bytes(Self.paths(session).data),
       let piece = Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes)
     else { return false }
-    return sha256(piece) == chunk.sha256.bytes
+    return sha256(piece) == chunk.sha256
   }
 
   func holdsZeros(at index: UInt32, of session: SessionID) -> Bool {
@@ -534,7 +534,7 @@ final class SimulatedStore {
     var tree = MerkleTree()
     let chunkBytes = max(1, Int(clamping: claim.chunkBytes ?? .max))
     for start in stride(from: 0, to: bytes.count, by: chunkBytes) {
-      tree.append(chunkSHA256: sha256(Array(bytes[start..<min(start + chunkBytes, bytes.count)])))
+      tree.append(sha256(Array(bytes[start..<min(start + chunkBytes, bytes.count)])))
     }
     return tree.root == claim.merkleRoot
   }
@@ -727,9 +727,9 @@ extension PublicationMark {
 
   fileprivate init?(_ publication: Publication) {
     let receipt = publication.receipt
-    guard let fileID = receipt.fileID, let root = Digest32(receipt.merkleRoot) else { return nil }
+    guard let fileID = receipt.fileID else { return nil }
     self.init(
-      fileID: fileID, merkleRoot: root, chunkBytes: publication.chunkBytes, sizeBytes: receipt.sizeBytes,
+      fileID: fileID, merkleRoot: receipt.merkleRoot, chunkBytes: publication.chunkBytes, sizeBytes: receipt.sizeBytes,
       modifiedNanoseconds: Self.time)
   }
 }

@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import UploadEngine
 
@@ -79,7 +80,7 @@ extension ReadOutcome {
 }
 
 extension ChunkDigest {
-  fileprivate var brief: TraceLine { "sha \(list: sha256.prefix(3).lazy.map(Int.init))" }
+  fileprivate var brief: TraceLine { "sha \(list: sha256.bytes.prefix(3).lazy.map(Int.init))" }
 }
 
 extension RequestOrder {

@@ -81,9 +81,10 @@ import Testing
         sizeBytes: 0, chunkCount: 0, merkleRoot: digest, chainTip: digest, name: "n", ifExists: .fail,
         ownership: NameOwnership(
           ifTaken: .number,
-          replaces: [PublicationClaim(fileID: "f", merkleRoot: [], sizeBytes: 0, chunkBytes: 1)], publishedAs: "n"),
+          replaces: [PublicationClaim(fileID: "f", merkleRoot: sha256([]), sizeBytes: 0, chunkBytes: 1)],
+          publishedAs: "n"),
         modifiedNanoseconds: 0, mode: 0),
-      PublicationClaim(fileID: "f", merkleRoot: [], sizeBytes: 0, chunkBytes: 1), receipt,
+      PublicationClaim(fileID: "f", merkleRoot: sha256([]), sizeBytes: 0, chunkBytes: 1), receipt,
       StatsResponse(
         startedAtMilliseconds: 0, requests: 0, connectionsAccepted: 0, handshakes: 0, chunksReceived: 0,
         chunksStored: 0, duplicateChunks: 0, bytesReceived: 0, filesPublished: 0, chunkRequestsInFlightMax: 0,

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct HeaderTests {
   private let chunk = ChunkHeaders(
-    sha256: sha256([]), crc32c: 0x00ab_cdef, sizeBytes: 4_194_304, encoding: .lz4, tag: sha256([1]),
+    sha256: sha256([]), crc32c: 0x00ab_cdef, sizeBytes: 4_194_304, encoding: .lz4, tag: sha256([1]).bytes,
     contentSHA256: sha256([2]))
 
   @Test(.promises("P22")) func chunkHeaders_areWrittenAsDocumented() {
@@ -75,7 +75,7 @@ import Testing
   }
 
   private let file = FileHeaders(
-    idempotencyKey: IdempotencyKey(text: "k\"1\\") ?? fallback, nonce: sha256([3]), modifiedNanoseconds: -5,
+    idempotencyKey: IdempotencyKey(text: "k\"1\\") ?? fallback, nonce: sha256([3]).bytes, modifiedNanoseconds: -5,
     mode: 0o640, fileID: "f", ifExists: .fail)
   private static let fallback = HeaderTests.key("never")
 

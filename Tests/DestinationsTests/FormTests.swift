@@ -10,8 +10,8 @@ import UploadEngine
 /// A stream of which only the length and the proof count.
 private final class TestStream: StreamedFile {
   let byteCount: Int
-  let proof: (merkleRoot: [UInt8], chainTip: [UInt8])?
-  let contentSHA256: [UInt8]?
+  let proof: (merkleRoot: Digest32, chainTip: Digest32)?
+  let contentSHA256: Digest32?
 
   init(byteCount: Int, isDone: Bool) {
     self.byteCount = byteCount

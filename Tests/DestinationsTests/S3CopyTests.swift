@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Promises
 import Testing
 import UploadEngine
@@ -21,8 +22,8 @@ import UploadEngine
 
   private func publish(_ session: SessionIdentity, _ parts: [[UInt8]], of file: FileID = Fixture.fileID) {
     let commit = SessionCommit(
-      session: session, sizeBytes: UInt64(parts.joined().count), chunkCount: parts.count, merkleRoot: [], chainTip: [],
-      path: RelativePath("a.mov"), modifiedNanoseconds: 0, mode: 0o644,
+      session: session, sizeBytes: UInt64(parts.joined().count), chunkCount: parts.count, merkleRoot: sha256([1]),
+      chainTip: sha256([2]), path: RelativePath("a.mov"), modifiedNanoseconds: 0, mode: 0o644,
       chunks: parts.map { CommittedChunk(digest: Fixture.digest($0), token: Self.tag) }, fileID: file,
       chunkBytes: parts[0].count)
     _ = destination.outcome(of: .commit(commit), response: S3Fixture.published())

@@ -138,7 +138,8 @@ final class TrialServer: Destination, HTTPTransport {
   }
 
   @Test func chunksThatTheServerForgetsAreAWarning() {
-    let finding = Finding.session(held: .held(digests: [0: []]), acknowledged: [0, 1], ended: .ended)
+    let finding = Finding.session(
+      held: .held(digests: [0: ChunkDigest(ofZeros: 1).sha256]), acknowledged: [0, 1], ended: .ended)
     #expect(finding.level == .warning && finding.message.contains("does not know all chunks"))
     let left = Finding.session(held: .held(digests: [:]), acknowledged: [], ended: .refused(StepFailure(.busy, "no.")))
     #expect(left.level == .warning && left.message.contains("could not be ended"))

@@ -37,7 +37,7 @@ enum CertificateTransparencyVectors {
     #expect(Hex.encode(tree.root) == CertificateTransparencyVectors.roots[0])
     let vectors = CertificateTransparencyVectors.self
     for (input, root) in zip(vectors.inputs, vectors.roots.dropFirst()) {
-      tree.append(chunkSHA256: try #require(Hex.decode(input)))
+      tree.append(leafHash: sha256([0x00] + (try #require(Hex.decode(input)))))
       #expect(Hex.encode(tree.root) == root, "\(tree.leafCount) leaves")
     }
     #expect(tree.leafCount == 8)
@@ -47,7 +47,7 @@ enum CertificateTransparencyVectors {
     let leaves = (0..<70).map { sha256(pattern($0)) }
     var tree = MerkleTree()
     for (position, leaf) in leaves.enumerated() {
-      tree.append(chunkSHA256: leaf)
+      tree.append(leaf)
       #expect(tree.root == recursiveRoot(leaves[...position]), "\(position + 1) leaves")
     }
   }
@@ -55,20 +55,20 @@ enum CertificateTransparencyVectors {
   @Test func root_dependsOnOrder() {
     var forward = MerkleTree()
     var backward = MerkleTree()
-    forward.append(chunkSHA256: [1])
-    forward.append(chunkSHA256: [2])
-    backward.append(chunkSHA256: [2])
-    backward.append(chunkSHA256: [1])
+    forward.append(sha256([1]))
+    forward.append(sha256([2]))
+    backward.append(sha256([2]))
+    backward.append(sha256([1]))
     #expect(forward.root != backward.root)
   }
 
   /// RFC 6962, section 2.1, word for word.
-  private func recursiveRoot(_ leaves: ArraySlice<[UInt8]>) -> [UInt8] {
-    guard leaves.count > 1 else { return sha256([0x00] + leaves[leaves.startIndex]) }
+  private func recursiveRoot(_ leaves: ArraySlice<Digest32>) -> Digest32 {
+    guard leaves.count > 1 else { return sha256([0x00] + leaves[leaves.startIndex].bytes) }
     var split = 1
     while split * 2 < leaves.count { split *= 2 }
     let middle = leaves.startIndex + split
-    return sha256([0x01] + recursiveRoot(leaves[..<middle]) + recursiveRoot(leaves[middle...]))
+    return sha256([0x01] + recursiveRoot(leaves[..<middle]).bytes + recursiveRoot(leaves[middle...]).bytes)
   }
 }
 
@@ -77,8 +77,9 @@ enum CertificateTransparencyVectors {
     var chain = CommitmentChain(sessionID: "session-1")
     let start = sha256(Array("uploadfs-commitment-v1session-1".utf8))
     #expect(chain.tip == start)
-    chain.extend(with: [UInt8](repeating: 7, count: 32))
-    #expect(chain.tip == sha256(start + [UInt8](repeating: 7, count: 32)))
+    let chunk = sha256([7])
+    chain.extend(with: chunk)
+    #expect(chain.tip == sha256(start.bytes + chunk.bytes))
   }
 
   @Test(.promises("P91")) func tip_differsBetweenSessionsAndOrders() {
@@ -86,10 +87,10 @@ enum CertificateTransparencyVectors {
     var second = CommitmentChain(sessionID: "b")
     #expect(first.tip != second.tip)
     second = first
-    first.extend(with: [1])
-    first.extend(with: [2])
-    second.extend(with: [2])
-    second.extend(with: [1])
+    first.extend(with: sha256([1]))
+    first.extend(with: sha256([2]))
+    second.extend(with: sha256([2]))
+    second.extend(with: sha256([1]))
     #expect(first.tip != second.tip)
   }
 }
@@ -130,7 +131,7 @@ enum CertificateTransparencyVectors {
 
   @Test(.promises("P88")) func tag_isBoundToEveryInput() {
     func tag(
-      key: UInt8 = 1, index: UInt32 = 0, size: UInt64 = 9, digest: [UInt8] = sha256([]), session: String = "s",
+      key: UInt8 = 1, index: UInt32 = 0, size: UInt64 = 9, digest: Digest32 = sha256([]), session: String = "s",
       nonce: UInt8 = 0
     ) -> [UInt8] {
       ChunkTag.tag(

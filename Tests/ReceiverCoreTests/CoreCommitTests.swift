@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Integrity
 import Promises
 import Testing
 import ReceiverCore
@@ -90,7 +91,7 @@ import ReceiverCore
     let id = core.opened()
     core.putAll(id, Array(file[..<4]))
     let claim = PublicationClaim(
-      fileID: "f", merkleRoot: [UInt8](repeating: 1, count: 32), sizeBytes: 3, chunkBytes: nil)
+      fileID: "f", merkleRoot: sha256([1]), sizeBytes: 3, chunkBytes: nil)
     let owners = [
       NameOwnership(ifTaken: .refuse), NameOwnership(ifTaken: .number, replaces: [claim], publishedAs: "scan-2.mov"),
     ]
@@ -166,12 +167,12 @@ import ReceiverCore
     let core = CoreHarness()
     let id = core.opened()
     let pieces = CoreHarness.chunks(file, 4)
-    func tip() -> [UInt8]? {
+    func tip() -> Digest32? {
       let query = core.query(id)
       guard case .held(let held)? = core.replies[query]?.last else { return nil }
       return held.chainTip
     }
-    func expected(_ count: Int) -> [UInt8] {
+    func expected(_ count: Int) -> Digest32 {
       CoreHarness.commitParameters(id, pieces[..<count].flatMap { $0 }).chainTip
     }
     #expect(tip() == expected(0))
@@ -197,8 +198,8 @@ import ReceiverCore
         let id = core.opened()
         isReplacing ? core.putAllReplacingOne(id, file) : core.putAll(id, file)
         var facts = CoreHarness.commitParameters(id, file)
-        if damage == 1 { facts.merkleRoot[0] ^= 1 }
-        if damage == 2 { facts.chainTip[0] ^= 1 }
+        if damage == 1 { facts.merkleRoot = sha256([0]) }
+        if damage == 2 { facts.chainTip = sha256([0]) }
         if damage == 3 { facts = CoreHarness.commitParameters(id, Array(file[..<8])) }
         let commit = core.commit(id, facts)
         core.runEffects()
@@ -326,7 +327,7 @@ import ReceiverCore
     #expect(core.refusal(commit) == .digestMismatch(field: "merkle_root"))
     #expect(!core.isPublishing)
     var facts = CoreHarness.commitParameters(id, [1, 2, 3, 4, 5, 6, 7, 8, 9, 99])
-    facts.chainTip = [UInt8](repeating: 0, count: 32)
+    facts.chainTip = sha256([0])
     let other = core.commit(id, facts)
     core.runEffects()
     core.tick(after: 2000)

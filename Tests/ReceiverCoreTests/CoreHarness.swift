@@ -190,9 +190,14 @@ final class CoreHarness {
     let digests = chunks(file, chunk).map(ProtocolReference.sha256)
     return CommitParameters(
       name: name, sizeBytes: UInt64(file.count), chunkCount: UInt32(digests.count),
-      merkleRoot: ProtocolReference.merkleRoot(digests),
-      chainTip: ProtocolReference.chainTip(sessionID: id.text, digests), modifiedNanoseconds: 0, mode: 0o644,
+      merkleRoot: digest(ProtocolReference.merkleRoot(digests)),
+      chainTip: digest(ProtocolReference.chainTip(sessionID: id.text, digests)), modifiedNanoseconds: 0, mode: 0o644,
       ifExists: ifExists, ownership: ownership)
+  }
+
+  private static func digest(_ bytes: [UInt8]) -> Digest32 {
+    guard let digest = Digest32(bytes) else { preconditionFailure("a digest of the reference has 32 bytes") }
+    return digest
   }
 
   func zeros(

@@ -1,3 +1,4 @@
+import Integrity
 import Lookup
 import Promises
 import Testing
@@ -253,7 +254,7 @@ import Testing
   @Test("Regression: a clock that jumped between two starts made receipts old", .promises("P59"))
   func receipts_ageWhileAReceiverRuns() {
     let receipt = PublicationReceipt(
-      id: "r", name: "small.txt", sizeBytes: 3, merkleRoot: [], chainTip: [], publishedAt: 0)
+      id: "r", name: "small.txt", sizeBytes: 3, merkleRoot: sha256([]), chainTip: sha256([]), publishedAt: 0)
     for isKnown in [true, false] {
       let core = CoreHarness()
       var found = RecoveredState()
@@ -262,7 +263,8 @@ import Testing
       if isKnown { (found.lastRun, found.pause) = (core.now - 8 * 86_400_000, 8 * 86_400_000) }
       found.wholeFiles = [
         RecoveredWholeFile(
-          WholeFileRecord(credential: core.credential.id.text, idempotencyKey: "file-key", fingerprint: []), old)
+          WholeFileRecord(credential: core.credential.id.text, idempotencyKey: "file-key", fingerprint: sha256([])), old
+        )
       ]
       core.core.recover(found)
       core.tick(after: 1)

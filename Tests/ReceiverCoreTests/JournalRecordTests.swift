@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Integrity
 import Promises
 import Testing
 
@@ -6,8 +7,9 @@ import Testing
 
 @Suite struct JournalRecordTests {
   private let receipt = PublicationReceipt(
-    id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: [0, 1, 255], chainTip: [], publishedAt: -5)
-  private let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k \"1\" \\", fingerprint: [3, 0xab])
+    id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: sha256([0]), chainTip: sha256([1]),
+    publishedAt: -5)
+  private let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k \"1\" \\", fingerprint: sha256([3]))
 
   private func encoded(_ value: some Encodable) -> [UInt8] { WireJSON.encode(value) }
 
@@ -29,9 +31,9 @@ import Testing
   @Test func plainRecords_areReadAlike() throws {
     for (publishedAs, fileID) in [(nil, nil), ("a-2.mov", nil), (nil, "f1"), ("é", "")] as [(String?, String?)] {
       let receipt = PublicationReceipt(
-        id: "r1", name: "a/ü.mov", sizeBytes: .max, merkleRoot: [0, 255], chainTip: [], publishedAt: -5,
+        id: "r1", name: "a/ü.mov", sizeBytes: .max, merkleRoot: sha256([0]), chainTip: sha256([1]), publishedAt: -5,
         publishedAs: publishedAs, fileID: fileID)
-      let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k", fingerprint: [3, 0xab])
+      let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k", fingerprint: sha256([3]))
       let file = JournalRecord.WholeFile(record: record, receipt: receipt, inode: .max)
       let bytes = encoded(file)
       #expect(JournalRecord.WholeFile(written: bytes) == file)
@@ -48,11 +50,11 @@ import Testing
     for text in [nil, "", "a", String(repeating: "é", count: 300)] as [String?] {
       var receipt = receipt
       (receipt.publishedAs, receipt.fileID, receipt.takenFrom) = (text, text, text)
-      let use = WholeFileUse(fingerprint: [3], receipt: receipt)
-      #expect(use.receipt == receipt && use.fingerprint == [3] && !use.isUnderWay)
+      let use = WholeFileUse(fingerprint: sha256([3]), receipt: receipt)
+      #expect(use.receipt == receipt && use.fingerprint == sha256([3]) && !use.isUnderWay)
     }
-    let begun = WholeFileUse(fingerprint: [], receipt: nil)
-    #expect(begun.receipt == nil && begun.isUnderWay && begun.fingerprint.isEmpty)
+    let begun = WholeFileUse(fingerprint: sha256([3]), receipt: nil)
+    #expect(begun.receipt == nil && begun.isUnderWay && begun.fingerprint == sha256([3]))
   }
 
   @Test(.promises("P33m")) func rangesOfZeros_areOneRecordEach_howeverLongTheyAre() {
@@ -75,10 +77,24 @@ import Testing
     #expect(JournalRecord([2, 1, 2]) == nil && JournalRecord([]) == nil && JournalRecord([200]) == nil)
   }
 
+  /// Neither as text nor as an array of numbers is a root of another length one.
+  @Test(arguments: ["\"\"", "\"00ff\"", "[]", "[1]", "[\(Array(repeating: "0", count: 33).joined(separator: ","))]"])
+  func digestOfAnotherLength_isNonsense(root: String) {
+    let tip = "\"\(sha256([1]))\""
+    func record(_ root: String) -> JournalRecord? {
+      let receipt =
+        "{\"chainTip\":\(tip),\"id\":\"r\",\"merkleRoot\":\(root),\"name\":\"a\",\"publishedAt\":5,\"sizeBytes\":1}"
+      let record = "{\"credential\":\"c\",\"fingerprint\":\(tip),\"idempotencyKey\":\"k\"}"
+      return JournalRecord([5] + Array("{\"inode\":9,\"receipt\":\(receipt),\"record\":\(record)}".utf8))
+    }
+    #expect(record(tip) != nil)
+    #expect(record(root) == nil)
+  }
+
   /// Journals of the first version hold digests as arrays of numbers.
   @Test func journalOfTheFirstVersion_isRead() throws {
-    let digest = [UInt8](repeating: 7, count: 32)
-    let numbers = "[\(digest.map(String.init).joined(separator: ","))]"
+    let digest = sha256([7])
+    let numbers = "[\(digest.bytes.map(String.init).joined(separator: ","))]"
     let receipt = """
       {"id":"r","name":"a.bin","sizeBytes":1,"merkleRoot":\(numbers),"chainTip":\(numbers),"publishedAt":5}
       """

@@ -84,7 +84,7 @@ import Testing
   private func fields(_ bytes: [UInt8], index: UInt32, session: String) -> [(name: String, value: String)] {
     let facts = ChunkChecksums(of: bytes)
     return ChunkHeaders(
-      sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(bytes.count), encoding: .identity,
+      sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(bytes.count), encoding: .identity,
       tag: core.tag(bytes, index: index, session: session, token: Self.token), contentSHA256: nil
     ).fields
   }

@@ -37,7 +37,7 @@ import Testing
   ) -> [UInt8] {
     let facts = ChunkChecksums(of: plain)
     let chunk = ChunkHeaders(
-      sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(size ?? plain.count), encoding: encoding,
+      sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(size ?? plain.count), encoding: encoding,
       tag: tag ?? core.tag(plain, index: index, session: id.text, token: CoreHarness.token), contentSHA256: nil)
     let head = BundleMemberHead(
       target: target ?? ProtocolPath.chunk(id: id.text, index: index).text, fields: chunk.fields)

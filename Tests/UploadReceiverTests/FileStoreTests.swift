@@ -55,11 +55,12 @@ import Testing
   ) -> Publication {
     Publication(
       receipt: PublicationReceipt(
-        id: id, name: name, sizeBytes: UInt64(size ?? file.count), merkleRoot: [1], chainTip: [2], publishedAt: 5),
+        id: id, name: name, sizeBytes: UInt64(size ?? file.count), merkleRoot: sha256([1]),
+        chainTip: sha256([2]), publishedAt: 5),
       credential: credential, modifiedNanoseconds: -1_500_000_000, mode: 0o640, ifExists: ifExists)
   }
 
-  private let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k", fingerprint: [3])
+  private let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k", fingerprint: sha256([3]))
 
   // MARK: Sessions
 

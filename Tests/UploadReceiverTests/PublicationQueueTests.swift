@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Dispatch
+import Integrity
 import Logging
 import Lookup
 import NIOPosix
@@ -54,10 +55,11 @@ import Testing
       request: RequestID(UInt64(number)),
       file: WholeFilePublication(
         body: [UInt8](repeating: 0, count: bytes),
-        record: WholeFileRecord(credential: "c", idempotencyKey: "k", fingerprint: []),
+        record: WholeFileRecord(credential: "c", idempotencyKey: "k", fingerprint: sha256([])),
         publication: Publication(
           receipt: PublicationReceipt(
-            id: "r", name: "\(number)", sizeBytes: 1, merkleRoot: [], chainTip: [], publishedAt: 0),
+            id: "r", name: "\(number)", sizeBytes: 1, merkleRoot: sha256([]), chainTip: sha256([]),
+            publishedAt: 0),
           credential: CredentialID("c"), modifiedNanoseconds: 0, mode: 0, ifExists: .replace)))
   }
 

@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Testing
 import UploadEngine
 
@@ -22,7 +23,7 @@ import UploadEngine
     world.time.after(pause) {}
     _ = world.time.step()
     requests += 1
-    let publication = path.map { CarriedBytes.Publication(path: $0, digest: [1]) }
+    let publication = path.map { CarriedBytes.Publication(path: $0, digest: sha256([1])) }
     costs.sent(
       HTTPRequestID(requests),
       [CarriedBytes(file: Self.file, range: range, fileBytes: Self.sizeBytes, publication: publication)])

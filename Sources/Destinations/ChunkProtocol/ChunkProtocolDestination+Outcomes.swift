@@ -147,7 +147,7 @@ extension ChunkProtocolDestination {
 
   /// Nil where it is no publication of this file that could be compared.
   private func published(_ content: PublishedContent, _ opening: SessionOpening) -> FormerPublication? {
-    guard let root = Hex.decode(content.merkleRoot), root.count == ProtocolLimits.digestBytes,
+    guard let root = Digest32(hex: content.merkleRoot),
       FileID(content.fileID) == opening.fileID, content.chunkBytes > 0,
       content.publishedAs.map({ PublishedName.validate($0) == nil }) ?? true
     else { return nil }
@@ -191,11 +191,11 @@ extension ChunkProtocolDestination {
     guard body.digests != nil || body.held.isEmpty else {
       return unexpected("holds chunks, but does not tell their digests")
     }
-    var held: LookupTable<Int, [UInt8]> = [:]
+    var held: LookupTable<Int, Digest32> = [:]
     // In no order: each digest goes to its own place.
     for (index, text) in body.digests ?? [:] {
       guard let index = DecimalText.unsigned(index, as: UInt32.self), index < ProtocolLimits.chunkCountMax,
-        let digest = Hex.decode(text), digest.count == ProtocolLimits.digestBytes
+        let digest = Digest32(hex: text)
       else { return unexpected("lists a chunk or a digest that is none") }
       held[Int(index)] = digest
     }
@@ -208,8 +208,8 @@ extension ChunkProtocolDestination {
   private struct Expectation {
     var name: String
     var sizeBytes: UInt64
-    var merkleRoot: [UInt8]
-    var chainTip: [UInt8]
+    var merkleRoot: Digest32
+    var chainTip: Digest32
   }
 
   private func expectation(_ commit: SessionCommit) -> Expectation {
@@ -223,7 +223,7 @@ extension ChunkProtocolDestination {
     var tree = MerkleTree()
     var chain = CommitmentChain(sessionID: wholeFileKey(sending))
     if size > 0 {
-      tree.append(chunkSHA256: sending.digest.sha256)
+      tree.append(sending.digest.sha256)
       chain.extend(with: sending.digest.sha256)
     }
     return Expectation(
@@ -239,16 +239,15 @@ extension ChunkProtocolDestination {
     }
     guard let receipt = checked(body) else { return unexpected("published the file, but its receipt is not valid") }
     // Names are compared by their bytes: two spellings of one letter are two names.
-    guard receipt.sizeBytes == expected.sizeBytes, Hex.decode(receipt.merkleRoot) == expected.merkleRoot,
-      Hex.decode(receipt.chainTip) == expected.chainTip, receipt.name.utf8.elementsEqual(expected.name.utf8)
+    guard receipt.sizeBytes == expected.sizeBytes, Digest32(hex: receipt.merkleRoot) == expected.merkleRoot,
+      Digest32(hex: receipt.chainTip) == expected.chainTip, receipt.name.utf8.elementsEqual(expected.name.utf8)
     else { return unexpected("gave a receipt for something else than what was sent") }
     return .published(receipt)
   }
 
   /// A receipt whose parts are what they should be; it goes to the catalog and into status files.
   private func checked(_ body: ReceiptBody) -> Receipt? {
-    guard let root = Hex.decode(body.merkleRoot), root.count == ProtocolLimits.digestBytes,
-      let tip = Hex.decode(body.chainTip), tip.count == ProtocolLimits.digestBytes,
+    guard let root = Digest32(hex: body.merkleRoot), let tip = Digest32(hex: body.chainTip),
       ProtocolPath.isSessionID(body.id), PublishedName.validate(body.name) == nil
     else { return nil }
     if let other = body.publishedAs, PublishedName.validate(other) != nil { return nil }

@@ -203,7 +203,7 @@ extension ChunkProtocolDestination {
 
   /// With each size that the chunks may have had.
   private func claims(_ publication: EarlierPublication) -> [PublicationClaim] {
-    guard let root = Hex.decode(publication.merkleRoot), root.count == ProtocolLimits.digestBytes else { return [] }
+    guard let root = Digest32(hex: publication.merkleRoot) else { return [] }
     let sizes = publication.chunkBytes.map { [$0] } ?? chunkSizesOfEarlierVersions(publication.sizeBytes)
     return (sizes.isEmpty ? [nil] : sizes.map { UInt32(exactly: $0) }).map { chunkBytes in
       PublicationClaim(
@@ -252,7 +252,7 @@ extension ChunkProtocolDestination {
   /// The key also covers what the request says: a file that was renamed or touched between two tries is another
   /// request, and must not be refused for using the key of the first.
   private func idempotencyKey(_ text: String, covering facts: [UInt8]) -> String {
-    "\(text)-\(Hex.encode(Array(sha256(facts).prefix(8))))"
+    "\(text)-\(Hex.encode(Array(sha256(facts).bytes.prefix(8))))"
   }
 
   private func quoted(_ key: String) -> String {

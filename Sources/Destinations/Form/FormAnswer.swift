@@ -27,7 +27,7 @@ struct FormAnswer {
   }
 
   /// The server refuses the file because it has this very content: an answer to an earlier request never came.
-  func isDuplicate(of sha256: [UInt8]?, by field: String) -> Bool {
+  func isDuplicate(of sha256: Digest32?, by field: String) -> Bool {
     guard status == 409, let sha256, case .string(let said)? = json?.member(at: field) else { return false }
     let digits = said.lowercased()
     return (digits.hasPrefix("sha256:") ? String(digits.dropFirst(7)) : digits) == Hex.encode(sha256)

@@ -176,18 +176,18 @@ public struct FormDestination: Destination {
   }
 
   /// Nil before all of it was sent.
-  private func contentSHA256(of sending: WholeFileSending) -> [UInt8]? {
+  private func contentSHA256(of sending: WholeFileSending) -> Digest32? {
     if let stream = sending.stream { return stream.contentSHA256 }
     return sending.body == nil ? sha256([]) : sending.digest.sha256
   }
 
   /// Over the pieces that were streamed, or over the file's one chunk.
-  private func proof(of sending: WholeFileSending) -> (merkleRoot: [UInt8], chainTip: [UInt8])? {
+  private func proof(of sending: WholeFileSending) -> (merkleRoot: Digest32, chainTip: Digest32)? {
     if let stream = sending.stream { return stream.proof }
     var tree = MerkleTree()
     var chain = CommitmentChain(sessionID: Hex.encode(sending.nonce))
     if sending.body != nil {
-      tree.append(chunkSHA256: sending.digest.sha256)
+      tree.append(sending.digest.sha256)
       chain.extend(with: sending.digest.sha256)
     }
     return (tree.root, chain.tip)

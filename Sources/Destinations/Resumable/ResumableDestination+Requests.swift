@@ -16,7 +16,7 @@ extension ResumableDestination {
   }
 
   /// A file in one request.
-  func wholeRequest(_ path: RelativePath, _ body: UploadBody?, sha256: [UInt8]) -> HTTPRequest {
+  func wholeRequest(_ path: RelativePath, _ body: UploadBody?, sha256: Digest32) -> HTTPRequest {
     let digest = HTTPHeader("repr-digest", "sha-256=:\(Base64.encode(sha256)):")
     let headers =
       [version] + authorization + ContentNaming.fields(path) + [

@@ -514,7 +514,7 @@ extension ResumableDestination {
   }
 
   private func receipt(
-    _ id: String, _ path: RelativePath, _ sizeBytes: UInt64, merkleRoot: [UInt8], chainTip: [UInt8],
+    _ id: String, _ path: RelativePath, _ sizeBytes: UInt64, merkleRoot: Digest32, chainTip: Digest32,
     _ response: HTTPResponse
   ) -> Receipt {
     let seconds = response.header("date").flatMap(HTTPDate.seconds) ?? secondsSince1970()

@@ -58,7 +58,7 @@ extension S3Destination {
     let beginning = beginning(of: .object, sending.nonce)
     let claim = S3Claim(
       nonce: sending.nonce, sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0), replaces: right.replaces,
-      content: (sending.fileID, Hex.encode(sending.proof.merkleRoot)))
+      content: (sending.fileID, sending.proof.merkleRoot))
     var machine = S3PublicationMachine(
       .object, claim, right.ifExists, search(for: sending.path, right, beginning), in: address.bucket, beginning,
       mayDropChecksum: isTrial(sending.nonce))

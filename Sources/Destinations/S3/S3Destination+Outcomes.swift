@@ -127,7 +127,7 @@ extension S3Destination {
   /// Parts are recognised by their ETags, and by their SHA-256 where the server keeps it.
   private func held(_ responses: [HTTPResponse]) -> StepOutcome {
     var tokens: LookupTable<Int, String> = [:]
-    var digests: LookupTable<Int, [UInt8]> = [:]
+    var digests: LookupTable<Int, Digest32> = [:]
     for response in responses {
       let answer = S3Answer(response)
       guard answer.isSuccess else { return refused(answer) }
@@ -241,7 +241,7 @@ struct S3PartList {
   struct Part {
     var number: Int
     var entityTag: String
-    var sha256: [UInt8]?
+    var sha256: Digest32?
   }
 
   private(set) var parts: [Part] = []
@@ -259,7 +259,7 @@ struct S3PartList {
         (1...S3Limits.partCountMax).contains(number), let tag = S3Answer.entityTag(element.child("ETag")?.text)
       else { return nil }
       let sha256 = element.child("ChecksumSHA256").flatMap { Base64.decode($0.text) }
-      parts.append(Part(number: number, entityTag: tag, sha256: sha256.flatMap { $0.count == 32 ? $0 : nil }))
+      parts.append(Part(number: number, entityTag: tag, sha256: sha256.flatMap { Digest32($0) }))
     }
     guard root.child("IsTruncated")?.text == "true" else { return }
     // A page that does not go on would be asked for for ever. The server says where the next one begins: to gofakes3 (`rclone serve s3`) that

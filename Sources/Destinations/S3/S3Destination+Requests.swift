@@ -171,7 +171,7 @@ extension S3Destination {
   /// A request that is about a multipart upload. One whose id is none of ours is for an upload that cannot be.
   private func uploadRequest(
     _ method: HTTPRequest.Method, _ session: SessionIdentity, query: [(String, String)] = [],
-    headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: [UInt8]? = nil,
+    headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: Digest32? = nil,
     limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil
   ) -> HTTPRequest {
     let upload = S3Upload(sessionID: session.id)
@@ -185,7 +185,7 @@ extension S3Destination {
 
   func request(
     _ method: HTTPRequest.Method, key: String?, query items: [(String, String)] = [],
-    headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: [UInt8]? = nil,
+    headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: Digest32? = nil,
     limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil
   ) -> HTTPRequest {
     let path = pathStart + "/" + (key.map { PercentCoding.encode($0, keepsSlashes: true) } ?? "")

@@ -24,9 +24,9 @@ struct S3Claim {
   var nonce: [UInt8]
   var sizeBytes: UInt64
   var replaces: [EarlierPublication]
-  /// The capture with the Merkle root of its content, in hexadecimal, where both are known: an object that has both is this publication,
+  /// The capture with the Merkle root of its content, where both are known: an object that has both is this publication,
   /// of which the spool has lost the record.
-  var content: (file: FileID, merkleRoot: String)?
+  var content: (file: FileID, merkleRoot: Digest32)?
 
   func standing(_ probe: HTTPResponse) -> S3KeyOwnership {
     switch probe.status {
@@ -44,7 +44,7 @@ struct S3Claim {
   private func hasContent(_ probe: HTTPResponse) -> Bool {
     guard let content, probe.header("content-length") == String(sizeBytes) else { return false }
     return probe.header(S3Metadata.file) == content.file.description
-      && probe.header(S3Metadata.merkleRoot) == content.merkleRoot
+      && probe.header(S3Metadata.merkleRoot) == Hex.encode(content.merkleRoot)
   }
 
   /// The object of this session, with the size that is to be published.

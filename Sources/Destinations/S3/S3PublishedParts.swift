@@ -16,12 +16,10 @@ final class S3PublishedParts: Sendable {
     var source: ChunkSource
     var partBytes: Int
     var sizeBytes: UInt64
-    /// SHA-256 of each part, 32 bytes each.
-    var digests: [UInt8]
+    /// SHA-256 of each part.
+    var digests: [Digest32]
     /// The ETags of those that have 32 hexadecimal digits, 16 bytes each; zeros for the others.
     var tags: [UInt8]
-
-    var digestCount: Int { digests.count / S3PublishedParts.digestBytes }
 
     /// Where the part is; nil where the object does not have it.
     func source(of sending: ChunkSending) -> ChunkSource? {
@@ -35,14 +33,11 @@ final class S3PublishedParts: Sendable {
 
     /// All of the part is in the object, and has these bytes there.
     private func holds(_ sending: ChunkSending) -> Bool {
-      let start = sending.index.multipliedReportingOverflow(by: Self.digestBytes)
-      guard sending.plainBytes == partBytes, sending.index >= 0, sending.index < digestCount, !start.overflow,
+      guard sending.plainBytes == partBytes, digests.indices.contains(sending.index),
         sizeBytes / UInt64(partBytes) > UInt64(sending.index)
       else { return false }
-      return digests[start.partialValue..<start.partialValue + Self.digestBytes].elementsEqual(sending.digest.sha256)
+      return digests[sending.index] == sending.digest.sha256
     }
-
-    private static var digestBytes: Int { S3PublishedParts.digestBytes }
   }
 
   private struct Upload {
@@ -64,7 +59,6 @@ final class S3PublishedParts: Sendable {
     var useless = 0
   }
 
-  fileprivate static let digestBytes = 32
   fileprivate static let tagBytes = 16
   /// 3 MiB, and some for each object: 640 GiB in parts of 10 MiB. What was published longest ago is forgotten first.
   static let digestsMax = 65_536
@@ -132,18 +126,17 @@ final class S3PublishedParts: Sendable {
   }
 
   private func remove(_ file: FileID, _ state: inout State) {
-    state.digestCount -= state.objects.removeValue(forKey: file)?.digestCount ?? 0
+    state.digestCount -= state.objects.removeValue(forKey: file)?.digests.count ?? 0
   }
 
   /// An upload has been published as this object.
   func published(_ commit: SessionCommit, as source: ChunkSource) {
     guard let file = commit.fileID, let partBytes = commit.chunkBytes, partBytes > 0,
-      commit.sizeBytes >= UInt64(partBytes), commit.chunks.count <= Self.digestsMax,
-      commit.chunks.allSatisfy({ $0.digest.sha256.count == Self.digestBytes })
+      commit.sizeBytes >= UInt64(partBytes), commit.chunks.count <= Self.digestsMax
     else { return ended(commit.session) }
     let object = Object(
       source: source, partBytes: partBytes, sizeBytes: commit.sizeBytes,
-      digests: commit.chunks.flatMap(\.digest.sha256), tags: commit.chunks.flatMap { Self.tag($0.token) })
+      digests: commit.chunks.map(\.digest.sha256), tags: commit.chunks.flatMap { Self.tag($0.token) })
     state.withLock { state in
       state.uploads[commit.session.nonce] = nil
       remove(file, &state)

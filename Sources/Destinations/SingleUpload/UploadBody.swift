@@ -1,3 +1,4 @@
+import Integrity
 import UploadEngine
 
 /// Bytes to be sent, or a piece of them.
@@ -5,12 +6,12 @@ struct UploadBody {
   /// All of them.
   let bytes: any PinnedBytes
   /// Of all of them.
-  let sha256: [UInt8]
+  let sha256: Digest32
   let sentBytes: SentByteCounter
   /// What of them is meant.
   private(set) var range: Range<Int>
 
-  init(_ bytes: any PinnedBytes, sha256: [UInt8], sentBytes: SentByteCounter) {
+  init(_ bytes: any PinnedBytes, sha256: Digest32, sentBytes: SentByteCounter) {
     self.bytes = bytes
     self.sha256 = sha256
     self.sentBytes = sentBytes

@@ -1,3 +1,4 @@
+import Integrity
 import Lookup
 import Synchronization
 import UploadEngine
@@ -11,7 +12,7 @@ final class UploadMemory: Sendable {
   private enum Begun: Hashable {
     case nothing
     /// The beginning of the bytes with this SHA-256.
-    case bytes([UInt8])
+    case bytes(Digest32)
     case unknown
   }
 
@@ -62,7 +63,7 @@ final class UploadMemory: Sendable {
 
   private struct Bytes: Hashable {
     var offset: UInt64
-    var sha256: [UInt8]
+    var sha256: Digest32
   }
 
   /// Beyond it all is forgotten, and what ends in the middle of a chunk begins anew.
@@ -88,13 +89,13 @@ final class UploadMemory: Sendable {
   func isFound(_ upload: String) -> Bool { uploads.withLock { $0[upload]?.isFound ?? false } }
 
   /// These bytes are acknowledged, and nothing is behind them.
-  func holds(_ upload: String, from start: UInt64, to end: UInt64, sha256: [UInt8]) {
+  func holds(_ upload: String, from start: UInt64, to end: UInt64, sha256: Digest32) {
     ends(upload, at: end)
     uploads.withLock { $0[upload]?.last = Bytes(offset: start, sha256: sha256) }
   }
 
   /// These bytes are sent to this offset; a piece of them, from another one on.
-  func begins(_ upload: String, at offset: UInt64, sha256: [UInt8], from start: UInt64, _ bytes: SentByteCounter) {
+  func begins(_ upload: String, at offset: UInt64, sha256: Digest32, from start: UInt64, _ bytes: SentByteCounter) {
     uploads.withLock {
       let known = $0[upload]
       let isKnown = known?.offset == offset && (known?.begun == .nothing || known?.begun == .bytes(sha256))
@@ -118,7 +119,7 @@ final class UploadMemory: Sendable {
   func hasOther(_ upload: String) { uploads.withLock { $0[upload]?.begun = .unknown } }
 
   /// Whatever is behind this offset is the beginning of these bytes.
-  func hasOnly(_ upload: String, at offset: UInt64, sha256: [UInt8]) -> Bool {
+  func hasOnly(_ upload: String, at offset: UInt64, sha256: Digest32) -> Bool {
     uploads.withLock {
       guard let known = $0[upload] else { return false }
       return known.offset == offset && known.begun == .bytes(sha256)

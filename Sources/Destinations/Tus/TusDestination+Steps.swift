@@ -383,7 +383,7 @@ extension TusDestination {
   }
 
   private func receipt(
-    _ upload: String, _ path: RelativePath, _ sizeBytes: UInt64, merkleRoot: [UInt8], chainTip: [UInt8],
+    _ upload: String, _ path: RelativePath, _ sizeBytes: UInt64, merkleRoot: Digest32, chainTip: Digest32,
     _ response: HTTPResponse
   ) -> Receipt {
     let seconds = response.header("date").flatMap(HTTPDate.seconds) ?? secondsSince1970()

@@ -31,7 +31,7 @@ extension WebDAVDestination {
       search: NameSearch(
         prefix: "", name: publishedName(for: sending.path), publishedAs: right.publishedAs, first: beginning.number),
       folders: folders(of: sending), temporaryName: temporaryName(of: sending),
-      contentSHA256: contentSHA256(of: sending).map { Hex.encode($0) }, hasTLS: address.endpoint.isEncrypted, beginning)
+      contentSHA256: contentSHA256(of: sending), hasTLS: address.endpoint.isEncrypted, beginning)
     for response in responses { machine.take(response) }
     return machine
   }
@@ -51,7 +51,7 @@ extension WebDAVDestination {
   }
 
   /// Nil before all of it was sent.
-  private func contentSHA256(of sending: WholeFileSending) -> [UInt8]? {
+  private func contentSHA256(of sending: WholeFileSending) -> Digest32? {
     if let stream = sending.stream { return stream.contentSHA256 }
     return sending.body == nil ? sha256([]) : sending.digest.sha256
   }

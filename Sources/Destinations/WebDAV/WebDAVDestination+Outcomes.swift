@@ -133,7 +133,7 @@ extension WebDAVDestination {
   }
 
   /// Over the pieces that were streamed, or over the file's one chunk; of a stream that was sent in another try, as it was then.
-  private func proof(of sending: WholeFileSending) -> (merkleRoot: [UInt8], chainTip: [UInt8])? {
+  private func proof(of sending: WholeFileSending) -> (merkleRoot: Digest32, chainTip: Digest32)? {
     guard let stream = sending.stream else { return sending.proof }
     return stream.proof ?? memory.sent(sending.nonce).map { ($0.merkleRoot, $0.chainTip) }
   }

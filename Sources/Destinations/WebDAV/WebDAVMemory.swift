@@ -1,3 +1,4 @@
+import Integrity
 import Lookup
 import OrderedCollections
 import Synchronization
@@ -9,8 +10,8 @@ final class WebDAVMemory: Sendable {
   /// What was sent whole under its temporary name.
   struct Sent: Hashable {
     var resource: WebDAVResource
-    var merkleRoot: [UInt8]
-    var chainTip: [UInt8]
+    var merkleRoot: Digest32
+    var chainTip: Digest32
     /// The name that the file was to have, and the one that was asked for last; the answer may never have come.
     var wanted: String
     var name: String?

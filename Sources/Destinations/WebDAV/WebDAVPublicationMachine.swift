@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import UploadEngine
 
 /// Under which condition a file gets its name.
@@ -78,7 +79,7 @@ struct WebDAVPublicationMachine {
   private let ifExists: FileSettings.IfExists
   private let folders: [String]
   private let temporaryName: String
-  private let contentSHA256: String?
+  private let contentSHA256: Digest32?
   private var marks: Bool
   private var markAnswer: WebDAVAnswer?
   private var sendsConditions: Bool
@@ -97,7 +98,7 @@ struct WebDAVPublicationMachine {
   /// `contentSHA256` is in hexadecimal, where it is known.
   init(
     claim: WebDAVClaim, ifExists: FileSettings.IfExists, search: NameSearch, folders: [String], temporaryName: String,
-    contentSHA256: String?, hasTLS: Bool, _ beginning: WebDAVMemory.Beginning
+    contentSHA256: Digest32?, hasTLS: Bool, _ beginning: WebDAVMemory.Beginning
   ) {
     (self.claim, self.ifExists, self.search, self.folders) = (claim, ifExists, search, folders)
     (self.temporaryName, self.contentSHA256, self.hasTLS) = (temporaryName, contentSHA256, hasTLS)
@@ -191,7 +192,7 @@ struct WebDAVPublicationMachine {
 
   /// True where the server says another digest than that of the bytes that were sent.
   private mutating func isWrong(_ said: String) -> Bool {
-    guard let contentSHA256, said != contentSHA256 else { return false }
+    guard let contentSHA256, said != Hex.encode(contentSHA256) else { return false }
     finish(.damaged("says that their SHA-256 is \(said), and \(contentSHA256) was sent"))
     return true
   }

@@ -30,12 +30,13 @@ public struct PublicationMark: Hashable, Sendable {
 
   private static func state(_ sizeBytes: UInt64, _ modifiedNanoseconds: Int64) -> UInt64 {
     number(
-      sha256(littleEndian(sizeBytes, 8) + littleEndian(UInt64(bitPattern: modifiedNanoseconds), 8)).prefix(stateBytes))
+      sha256(littleEndian(sizeBytes, 8) + littleEndian(UInt64(bitPattern: modifiedNanoseconds), 8)).bytes.prefix(
+        stateBytes))
   }
 
   /// Whether it is the publication that a client names.
   public func isOf(_ claim: PublicationClaim) -> Bool {
-    isSameName(fileID, claim.fileID) && merkleRoot.bytes == claim.merkleRoot
+    isSameName(fileID, claim.fileID) && merkleRoot == claim.merkleRoot
   }
 }
 

@@ -25,8 +25,8 @@ struct WrittenJSON {
     return String(validating: bytes, as: UTF8.self)
   }
 
-  /// Likewise, as hexadecimal digits.
-  mutating func hex() -> [UInt8]? { text().flatMap { Hex.decode($0) } }
+  /// Likewise, as the digits of a digest.
+  mutating func digest() -> Digest32? { text().flatMap { Digest32(hex: $0) } }
 
   mutating func number<Number: FixedWidthInteger>() -> Number? {
     let digits = rest.prefix { $0 == UInt8(ascii: "-") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
@@ -47,7 +47,7 @@ extension JournalRecord.WholeFile {
     var json = WrittenJSON(bytes)
     guard json.skip("{\"inode\":"), let inode: UInt64 = json.number(), json.skip(",\"receipt\":"),
       let receipt = PublicationReceipt(written: &json), json.skip(",\"record\":{\"credential\":\""),
-      let credential = json.text(), json.skip(",\"fingerprint\":\""), let fingerprint = json.hex(),
+      let credential = json.text(), json.skip(",\"fingerprint\":\""), let fingerprint = json.digest(),
       json.skip(",\"idempotencyKey\":\""), let key = json.text(), json.skip("}}"), json.isAtEnd
     else { return nil }
     let record = WholeFileRecord(credential: credential, idempotencyKey: key, fingerprint: fingerprint)
@@ -65,14 +65,14 @@ extension JournalRecord.Finished {
 
 extension PublicationReceipt {
   fileprivate init?(written json: inout WrittenJSON) {
-    guard json.skip("{\"chainTip\":\""), let chainTip = json.hex() else { return nil }
+    guard json.skip("{\"chainTip\":\""), let chainTip = json.digest() else { return nil }
     var fileID: String?
     if json.skip(",\"fileID\":\"") {
       fileID = json.text()
       guard fileID != nil else { return nil }
     }
     guard json.skip(",\"id\":\""), let id = json.text(), json.skip(",\"merkleRoot\":\""),
-      let merkleRoot = json.hex(), json.skip(",\"name\":\""), let name = json.text()
+      let merkleRoot = json.digest(), json.skip(",\"name\":\""), let name = json.text()
     else { return nil }
     var publishedAs: String?
     if json.skip(",\"publishedAs\":\"") {

@@ -70,7 +70,7 @@ public struct AdmittedBody: Hashable, Sendable {
     _ sent: [UInt8], _ form: String,
     _ decompress: (_ sent: UnsafeRawBufferPointer, _ plain: UnsafeMutableRawBufferPointer) -> Bool
   ) throws(Refusal) -> [UInt8] {
-    if let sentSHA256, Digest32(sha256(sent)) != sentSHA256 {
+    if let sentSHA256, sha256(sent) != sentSHA256 {
       throw Refusal(
         .digestMismatch(field: HeaderName.contentDigest), "the body does not have the SHA-256 of its Content-Digest")
     }

@@ -115,7 +115,7 @@ extension HeldResponse {
       id: facts.id, state: held.receipt == nil ? .open : .committed, chunkBytes: facts.opening.chunkBytes,
       held: held.chunks.keys.ranges.map { ChunkIndexRange(first: $0.lowerBound, last: $0.upperBound - 1) },
       digests: withDigests
-        ? held.chunks.sorted().reduce(into: [:]) { $0[String($1.key)] = Hex.encode($1.value.sha256.bytes) } : nil,
+        ? held.chunks.sorted().reduce(into: [:]) { $0[String($1.key)] = Hex.encode($1.value.sha256) } : nil,
       chainTip: Hex.encode(held.chainTip), expiresAtSeconds: held.expiresAt / 1000,
       receipt: held.receipt.map(ReceiptBody.init), encodings: Capabilities.encodingsUnderstood,
       isDurable: held.isDurable ? true : nil)

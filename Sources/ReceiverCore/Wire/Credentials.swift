@@ -44,7 +44,7 @@ public struct Credential: Hashable, Sendable {
   var allTokens: [String] { [token ?? ""] + otherTokens + formerTokens }
 
   private static func id(of token: String) -> CredentialID {
-    CredentialID(Hex.encode(Array(digest(token).prefix(16))))
+    CredentialID(Hex.encode(Array(digest(token).bytes.prefix(16))))
   }
 
   /// What the core knows of it.
@@ -56,21 +56,21 @@ public struct Credential: Hashable, Sendable {
   }
 
   /// The digest of the token in an `Authorization` field; nil when there is none.
-  static func digest(authorization: String?) -> [UInt8]? {
+  static func digest(authorization: String?) -> Digest32? {
     guard let authorization, let space = authorization.firstIndex(of: " "),
       authorization[..<space].lowercased() == "bearer"
     else { return nil }
     return digest(String(authorization[space...].drop { $0 == " " }))
   }
 
-  static func digest(_ token: String) -> [UInt8] {
+  static func digest(_ token: String) -> Digest32 {
     sha256(Array("uploadfs-receiver-token\u{0}\(token)".utf8))
   }
 }
 
 /// Recognises tokens. Compares digests, all of them and in constant time, so that the time tells nothing.
 public struct CredentialTable: Sendable {
-  private let entries: [(digest: [UInt8], id: CredentialID)]
+  private let entries: [(digest: Digest32, id: CredentialID)]
   private let open: CredentialID?
 
   /// Knows these credentials and no other.
@@ -93,7 +93,7 @@ public struct CredentialTable: Sendable {
 
 /// The token of who runs the receiver: it asks for the counts of all, and for nothing else.
 struct OperatorToken: Sendable {
-  private let digest: [UInt8]
+  private let digest: Digest32
 
   init(_ token: String) { digest = Credential.digest(token) }
 

@@ -254,10 +254,10 @@ public struct RequestTranslation: Sendable {
   private func commit(_ credential: CredentialID, _ id: SessionID, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
     guard let json else { return .readJSON(bytesMax: ProtocolLimits.jsonBodyBytesMax) }
     let asked = try decode(CommitRequest.self, json)
-    guard let root = RequestTranslation.digest(asked.merkleRoot) else {
+    guard let root = Digest32(hex: asked.merkleRoot) else {
       throw Refusal(.badRequest(field: "merkle_root"), "the Merkle root must be 64 hexadecimal digits")
     }
-    guard let tip = RequestTranslation.digest(asked.chainTip) else {
+    guard let tip = Digest32(hex: asked.chainTip) else {
       throw Refusal(.badRequest(field: "chain_tip"), "the chain tip must be 64 hexadecimal digits")
     }
     try check(mode: asked.mode)
@@ -273,10 +273,10 @@ public struct RequestTranslation: Sendable {
   private func zeros(_ credential: CredentialID, _ id: SessionID, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
     guard let json else { return .readJSON(bytesMax: ProtocolLimits.jsonBodyBytesMax) }
     let asked = try decode(ZerosRequest.self, json)
-    guard let tag = RequestTranslation.digest(asked.tag) else {
+    guard let tag = Digest32(hex: asked.tag) else {
       throw Refusal(.badRequest(field: "hmac"), "the tag must be 64 hexadecimal digits")
     }
-    return .ask(.zeros(credential, id, asked.ranges, tag: tag))
+    return .ask(.zeros(credential, id, asked.ranges, tag: tag.bytes))
   }
 
   private func ownership(_ asked: CommitRequest) throws(Refusal) -> NameOwnership? {
@@ -295,14 +295,12 @@ public struct RequestTranslation: Sendable {
       throw Refusal(
         .digestMismatch(field: HeaderName.contentDigest), "Content-Digest and X-Chunk-SHA256 contradict each other")
     }
-    guard let sha256 = Digest32(headers.sha256) else {
-      throw Refusal(.badRequest(field: HeaderName.chunkSHA256), "must be 64 hexadecimal digits")
-    }
     return AnnouncedBytes(
-      facts: ChunkChecksums(sha256: sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
+      facts: ChunkChecksums(
+        sha256: headers.sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
       tag: headers.tag, contentLength: request.field("Content-Length").flatMap { UInt64($0) },
       encoding: headers.encoding,
-      sentSHA256: headers.contentSHA256.flatMap { Digest32($0) })
+      sentSHA256: headers.contentSHA256)
   }
 
   // MARK: Reading strictly
@@ -327,11 +325,6 @@ public struct RequestTranslation: Sendable {
 
   private func check(mode: UInt32) throws(Refusal) {
     guard mode <= 0o7777 else { throw Refusal(.badRequest(field: "mode"), "permission bits are at most 4095") }
-  }
-
-  private static func digest(_ text: String) -> [UInt8]? {
-    guard let bytes = Hex.decode(text), bytes.count == ProtocolLimits.digestBytes else { return nil }
-    return bytes
   }
 }
 

@@ -1,4 +1,4 @@
-import Integrity
+package import Integrity
 
 /// What a commit proves: the Merkle root and the commitment chain over a file's chunk digests (docs/protocol.md, P90,
 /// P91). Built in index order as digests become known, so that a commit costs no walk over them.
@@ -15,13 +15,13 @@ package struct CommitProof: Hashable, Sendable {
   }
 
   package mutating func append(_ digest: ChunkDigest) {
-    tree.append(chunkSHA256: digest.sha256)
+    tree.append(digest.sha256)
     chain.extend(with: digest.sha256)
     chunkCount += 1
   }
 
-  package var merkleRoot: [UInt8] { tree.root }
-  package var chainTip: [UInt8] { chain.tip }
+  package var merkleRoot: Digest32 { tree.root }
+  package var chainTip: Digest32 { chain.tip }
 
   /// The digests of no bytes at all.
   static let emptyDigest = ChunkDigest(sha256: sha256([]), crc32c: 0)

@@ -8,14 +8,14 @@ import Lookup
 /// After a power cut the seal tells whether what is left of a file, here and at the server, is that content. The server
 /// may have every chunk that the disk has lost. Whatever is assembled has this root or is not published.
 struct ContentSeal: Hashable, Sendable {
-  var root: [UInt8]
+  var root: Digest32
   /// The root depends on the length of the chunks.
   var chunkBytes: Int
 
   /// The `code` of such an entry in the catalog.
   static let code = "content-known"
 
-  init(root: [UInt8], chunkBytes: Int) {
+  init(root: Digest32, chunkBytes: Int) {
     self.root = root
     self.chunkBytes = chunkBytes
   }
@@ -26,8 +26,7 @@ struct ContentSeal: Hashable, Sendable {
   /// What ``text`` says; nil for anything else.
   init?(_ text: String) {
     let words = text.split(separator: " ", omittingEmptySubsequences: false)
-    guard words.count == 2, let chunkBytes = Int(words[0]), chunkBytes > 0, let root = Hex.decode(String(words[1])),
-      root.count == 32
+    guard words.count == 2, let chunkBytes = Int(words[0]), chunkBytes > 0, let root = Digest32(hex: String(words[1]))
     else { return nil }
     self.init(root: root, chunkBytes: chunkBytes)
   }

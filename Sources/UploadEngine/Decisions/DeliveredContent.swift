@@ -6,7 +6,8 @@ import Lookup
 /// by hand, or restored from a backup. The capture is read and compared before anything of it is sent. The same content
 /// is not sent again, and an older one does not replace a later one.
 struct DeliveredContent: Hashable, Sendable {
-  var root: [UInt8]
+  /// Nil where the catalog records none; then every content differs.
+  var root: Digest32?
   /// The root depends on the length of the chunks.
   var chunkBytes: Int
   /// What the present content is where the contents differ.
@@ -151,7 +152,7 @@ extension UploadSchedule {
     guard let chunkBytes = chunkBytesToCompare(file, with: entry),
       let root = Hex.decode(entry.receipt?.merkleRoot ?? "")
     else { return nil }
-    return DeliveredContent(root: root, chunkBytes: chunkBytes, otherwise: otherwise)
+    return DeliveredContent(root: Digest32(root), chunkBytes: chunkBytes, otherwise: otherwise)
   }
 
   private mutating func chunkBytesToCompare(_ file: FileUpload, with entry: CatalogEntry) -> Int? {

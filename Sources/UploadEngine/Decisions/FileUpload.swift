@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 
 /// One file during its upload, from the first writable open to the durable receipt.
 ///
@@ -139,8 +140,8 @@ struct FileUpload: Sendable {
     /// The same on the monotonic clock; nil where some bytes had gone out in an earlier run.
     var beganAt: MonotonicTime?
     /// The root of the present content, once every chunk is known.
-    var merkleRoot: [UInt8]?
-    var chainTip: [UInt8]?
+    var merkleRoot: Digest32?
+    var chainTip: Digest32?
     var retriedChunks = 0
     var reusedChunks = 0
     /// Bytes sent again at the end of an upload, because their connection was slow.

@@ -18,9 +18,8 @@ final class HeldChunks: @unchecked Sendable {
     }
 
     mutating func insert(_ digest: ChunkDigest, at index: Int) {
-      guard let sha256 = Digest32(digest.sha256) else { return }
-      merkle.insert(sha256, at: index)
-      frontier.insert(sha256, at: index)
+      merkle.insert(digest.sha256, at: index)
+      frontier.insert(digest.sha256, at: index)
     }
   }
 
@@ -30,7 +29,7 @@ final class HeldChunks: @unchecked Sendable {
   /// Digests by index of what the server acknowledged to us.
   private(set) var acknowledged: LookupTable<Int, ChunkDigest> = [:]
   /// SHA-256 by index of what the server reported when asked; CRC32C is not part of that answer.
-  private var reported: LookupTable<Int, [UInt8]> = [:]
+  private var reported: LookupTable<Int, Digest32> = [:]
   /// What the server had acknowledged and, by its latest answer, lacks or holds with other bytes. Where the file has
   /// given it up only these bytes may replace it.
   private var lost: LookupTable<Int, ChunkDigest> = [:]
@@ -69,7 +68,7 @@ final class HeldChunks: @unchecked Sendable {
   }
 
   /// The SHA-256 of what the server is known to hold at an index.
-  func sha256(of index: Int) -> [UInt8]? { acknowledged[index]?.sha256 ?? reportedDigest(of: index)?.sha256 }
+  func sha256(of index: Int) -> Digest32? { acknowledged[index]?.sha256 ?? reportedDigest(of: index)?.sha256 }
 
   /// What is acknowledged, and what was acknowledged and is lost: a later run has to know that older bytes there are
   /// not the file's.
@@ -108,7 +107,7 @@ final class HeldChunks: @unchecked Sendable {
 
   /// The server's report replaces the earlier knowledge. What it names by the token that it assigned is what it took.
   /// What it had lost and has again, because the right copy was restored, counts again.
-  func replace(with digests: LookupTable<Int, [UInt8]>, tokens: LookupTable<Int, String> = [:]) {
+  func replace(with digests: LookupTable<Int, Digest32>, tokens: LookupTable<Int, String> = [:]) {
     let known = everAcknowledged
     acknowledged = known.filter { index, digest in
       if let sha256 = digests[index] { return sha256 == digest.sha256 }
@@ -180,7 +179,7 @@ final class HeldChunks: @unchecked Sendable {
   }
 
   /// Merkle tree, tip and number of chunks without a gap, over what is acknowledged.
-  func commitment(sessionID: String) -> (merkle: MerkleAccumulator, chainTip: [UInt8], contiguousCount: Int) {
+  func commitment(sessionID: String) -> (merkle: MerkleAccumulator, chainTip: Digest32, contiguousCount: Int) {
     let present =
       commitment.flatMap { $0.sessionID == sessionID ? $0 : nil }
       ?? Commitment(sessionID: sessionID, over: acknowledged)

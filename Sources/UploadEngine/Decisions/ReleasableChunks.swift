@@ -1,3 +1,4 @@
+import Integrity
 import Lookup
 
 /// Which chunks of a transfer the server has on its disk, and which of them were already given up in the spool.
@@ -40,7 +41,7 @@ extension ChunkTransfer {
   var hasUnsecured: Bool { doneCount > releasable.count }
 
   /// The server has these on its disk; a resume record of this change or a later one has them.
-  func secure(_ digests: LookupTable<Int, [UInt8]>, knownAt change: UInt64) {
+  func secure(_ digests: LookupTable<Int, Digest32>, knownAt change: UInt64) {
     for (index, digest) in digests.sorted() where states.indices.contains(index) {
       if case .done(let known) = states[index], known.sha256 == digest { releasable.secure(index) }
     }

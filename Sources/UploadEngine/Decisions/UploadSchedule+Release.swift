@@ -1,4 +1,5 @@
 public import FileModel
+import Integrity
 import Lookup
 
 /// Chunks that are given up in the spool because the disk is full (docs/semantics.md, S70): of files that are not
@@ -32,7 +33,7 @@ extension UploadSchedule {
       else { continue }
       let chunks = transfer.takeSecured(bytesMax: leftBytes).compactMap { index in
         (file.growth.map { $0.epoch(of: index) } ?? file.snapshot.epoch).map {
-          ReleaseCandidate.Chunk(index: index, epoch: $0, digest: session.held.acknowledged[index]?.sha256)
+          ReleaseCandidate.Chunk(index: index, epoch: $0, digest: session.held.acknowledged[index]?.sha256.bytes)
         }
       }
       guard !chunks.isEmpty else { continue }

@@ -119,8 +119,8 @@ extension UploadSchedule {
       // The answer names what was published, which need not be read here.
       watchdog.acknowledged(id, at: now.monotonic)
       file.session?.state = .published(receipt)
-      file.progress.merkleRoot = Hex.decode(receipt.merkleRoot)
-      file.progress.chainTip = Hex.decode(receipt.chainTip)
+      file.progress.merkleRoot = Digest32(hex: receipt.merkleRoot)
+      file.progress.chainTip = Digest32(hex: receipt.chainTip)
       let isAccepted = acceptEarlierPublication(receipt, of: &file, at: now)
       files[id] = file
       if !isAccepted { endProof(id, at: now) }

@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 
 /// One upload session at the server, as far as the client knows it. The session outlives revisions: what was sent of an
@@ -102,7 +103,7 @@ struct UploadSession: Sendable {
   /// may have an earlier version of a part. A label of an earlier version contradicts nothing.
   func agrees(with released: ReleasedChunks?) -> Bool {
     guard let released, released.chunkBytes == chunkBytes else { return true }
-    return released.held { held.sha256(of: $0) } ?? true
+    return released.held { held.sha256(of: $0)?.bytes } ?? true
   }
 
   /// The server has reported that the session is not published.

@@ -96,7 +96,7 @@ struct ChunkReader {
   }
 
   private mutating func finish(
-    _ job: ReadJob, _ attempt: ChunkAttempt, _ digest: (sha256: [UInt8], crc32c: UInt32)
+    _ job: ReadJob, _ attempt: ChunkAttempt, _ digest: (sha256: Digest32, crc32c: UInt32)
   ) -> ReadResult {
     do throws(ChunkPass.Failure) {
       return success(try attempt.checked(contents), digest)
@@ -107,7 +107,7 @@ struct ChunkReader {
     }
   }
 
-  private mutating func success(_ pass: ChunkPass, _ digest: (sha256: [UInt8], crc32c: UInt32)) -> ReadResult {
+  private mutating func success(_ pass: ChunkPass, _ digest: (sha256: Digest32, crc32c: UInt32)) -> ReadResult {
     let job = pass.job
     counters.chunksRead.add(1, ordering: .relaxed)
     var chunk = ReadChunk(

@@ -45,11 +45,11 @@ final class FileStream: StreamedFile {
   /// A SHA-256 over the pieces as they go out, one after the other.
   private struct ContentDigest: ~Copyable {
     private var hasher: SHA256Hasher? = SHA256Hasher()
-    private var sha256: [UInt8]?
+    private var sha256: Digest32?
 
     mutating func add(_ bytes: UnsafeRawBufferPointer) { hasher?.update(bytes) }
 
-    mutating func finished() -> [UInt8]? {
+    mutating func finished() -> Digest32? {
       if let hasher = hasher.take() { sha256 = hasher.finalize() }
       return sha256
     }
@@ -82,11 +82,11 @@ final class FileStream: StreamedFile {
   }
 
   /// What was sent; nil before all of it was.
-  var proof: (merkleRoot: [UInt8], chainTip: [UInt8])? {
+  var proof: (merkleRoot: Digest32, chainTip: Digest32)? {
     state.withLock { $0.window.isDone ? ($0.proof.merkleRoot, $0.proof.chainTip) : nil }
   }
 
-  var contentSHA256: [UInt8]? {
+  var contentSHA256: Digest32? {
     state.withLock { $0.window.isDone } ? content.withLock { $0.finished() } : nil
   }
 

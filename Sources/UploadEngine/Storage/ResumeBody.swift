@@ -35,10 +35,7 @@ struct ResumeBody {
         change.digest == nil ? .absent : change.token == nil ? .digest : .digestAndToken
       writer.append(presence.rawValue)
       guard let digest = change.digest else { continue }
-      guard let sha256 = Digest32(digest.sha256) else {
-        throw StorageError(.invalid, "chunk \(change.index) has a SHA-256 of \(digest.sha256.count) bytes")
-      }
-      writer.append(sha256)
+      writer.append(digest.sha256)
       writer.append(digest.crc32c)
       if let token = change.token { try writer.appendCounted(Array(token.utf8), as: UInt16.self) }
     }
@@ -66,7 +63,7 @@ struct ResumeBody {
   }
 
   private static func encodeProgress(of record: ResumeRecord, _ writer: inout ByteWriter) throws(StorageError) {
-    try writer.appendCounted(record.chainTip, as: UInt16.self)
+    try writer.appendCounted(record.chainTip?.bytes ?? [], as: UInt16.self)
     writer.append(Int64(record.contiguousCount))
     let nodes = record.merkle.nodesInOrder
     try writer.append(count: nodes.count, as: UInt32.self)
@@ -89,7 +86,7 @@ struct ResumeBody {
     var reader = ByteReader(bytes)
     guard var record = Self.facts(&reader, sessionID: sessionID),
       let owner = namesOwner ? Self.owner(&reader) : .some(nil),
-      let chainTip = reader.takeCounted(as: UInt16.self),
+      let chainTip = Self.chainTip(&reader),
       let contiguousCount = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), contiguousCount >= 0,
       let merkle = Self.merkle(&reader), let estimator = Self.estimator(&reader),
       let changes = Self.changes(&reader), reader.remaining == 0
@@ -187,9 +184,18 @@ struct ResumeBody {
     return changes
   }
 
+  /// No bytes are the tip that was not kept; nil for a tip of another length.
+  private static func chainTip(_ reader: inout ByteReader) -> Digest32?? {
+    guard let bytes = reader.takeCounted(as: UInt16.self) else { return nil }
+    if bytes.isEmpty { return .some(nil) }
+    return Digest32(bytes).map { .some($0) }
+  }
+
   private static func digest(_ reader: inout ByteReader) -> ChunkDigest? {
-    guard let sha256 = reader.take(32), let crc32c = reader.take(UInt32.self) else { return nil }
-    return ChunkDigest(sha256: Array(sha256), crc32c: crc32c)
+    guard let sha256 = reader.take(32).flatMap({ Digest32($0) }), let crc32c = reader.take(UInt32.self) else {
+      return nil
+    }
+    return ChunkDigest(sha256: sha256, crc32c: crc32c)
   }
 
   // MARK: - Version 1
@@ -197,7 +203,7 @@ struct ResumeBody {
   /// The body of version 1: facts, chain tip, contiguous count, and every chunk.
   static func recordOfVersion1(_ bytes: [UInt8], sessionID: String) -> ResumeRecord? {
     var reader = ByteReader(bytes)
-    guard var record = facts(&reader, sessionID: sessionID), let chainTip = reader.takeCounted(as: UInt16.self),
+    guard var record = facts(&reader, sessionID: sessionID), let chainTip = chainTip(&reader),
       let contiguousCount = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), contiguousCount >= 0,
       let count = reader.take(UInt32.self), Int(count) == reader.remaining / (4 + digestBytes),
       reader.remaining.isMultiple(of: 4 + digestBytes)
@@ -208,7 +214,7 @@ struct ResumeBody {
     for _ in 0..<count {
       guard let index = reader.take(UInt32.self), let digest = digest(&reader) else { return nil }
       record.acknowledged.append(.init(index: Int(index), digest: digest))
-      if let sha256 = Digest32(digest.sha256) { record.merkle.insert(sha256, at: Int(index)) }
+      record.merkle.insert(digest.sha256, at: Int(index))
     }
     return record
   }

@@ -58,8 +58,8 @@ public struct ResumeRecord: Sendable, Hashable {
   public var acknowledged: [AcknowledgedChunk]
   /// The Merkle tree over ``acknowledged``.
   public var merkle: MerkleAccumulator
-  /// Tip of the commitment chain over the first ``contiguousCount`` chunks; empty when it was not kept.
-  public var chainTip: [UInt8]
+  /// Tip of the commitment chain over the first ``contiguousCount`` chunks; nil when it was not kept.
+  public var chainTip: Digest32?
   /// Chunks from the first on without a gap.
   public var contiguousCount: Int
   /// What was known of the link's speed; nil when nothing was.
@@ -70,7 +70,7 @@ public struct ResumeRecord: Sendable, Hashable {
     fileID: FileID, sessionID: String, nonce: [UInt8], chunkBytes: Int, epochRevision: UInt64, path: RelativePath,
     sizeBytes: UInt64, openedAtSeconds: Int64, expiresAtSeconds: Int64?, owner: SessionOwner? = nil,
     acknowledged: [AcknowledgedChunk],
-    merkle: MerkleAccumulator = MerkleAccumulator(), chainTip: [UInt8] = [], contiguousCount: Int = 0,
+    merkle: MerkleAccumulator = MerkleAccumulator(), chainTip: Digest32? = nil, contiguousCount: Int = 0,
     estimator: SpeedEstimate.State? = nil
   ) {
     self.fileID = fileID

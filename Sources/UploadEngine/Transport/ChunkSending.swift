@@ -57,19 +57,19 @@ public struct ChunkSource: Hashable, Sendable {
 
 /// SHA-256 and CRC32C of one chunk's plain bytes.
 public struct ChunkDigest: Hashable, Sendable {
-  /// 32 bytes.
-  public var sha256: [UInt8]
+  /// Of the plain bytes.
+  public var sha256: Digest32
   /// Castagnoli polynomial.
   public var crc32c: UInt32
 
   /// Of so many zeros.
   package init(ofZeros byteCount: Int) {
     let zeros = ZeroChunk(byteCount: byteCount)
-    self.init(sha256: zeros.sha256.bytes, crc32c: zeros.crc32c)
+    self.init(sha256: zeros.sha256, crc32c: zeros.crc32c)
   }
 
   /// The two digests of the same bytes.
-  public init(sha256: [UInt8], crc32c: UInt32) {
+  public init(sha256: Digest32, crc32c: UInt32) {
     self.sha256 = sha256
     self.crc32c = crc32c
   }

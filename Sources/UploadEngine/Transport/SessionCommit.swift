@@ -1,4 +1,5 @@
 public import FileModel
+public import Integrity
 
 /// What a commit states; the server checks all of it before it publishes.
 public struct SessionCommit: Hashable, Sendable {
@@ -9,9 +10,9 @@ public struct SessionCommit: Hashable, Sendable {
   /// The number of chunks; 0 for an empty file.
   public var chunkCount: Int
   /// Merkle root over the chunk digests (docs/protocol.md, P90).
-  public var merkleRoot: [UInt8]
+  public var merkleRoot: Digest32
   /// Tip of the commitment chain (docs/protocol.md, P91).
-  public var chainTip: [UInt8]
+  public var chainTip: Digest32
   /// The final name, resolved now and never earlier.
   public var path: RelativePath
   /// Last change, nanoseconds since 1970.
@@ -29,7 +30,7 @@ public struct SessionCommit: Hashable, Sendable {
 
   /// Collects what a commit states.
   public init(
-    session: SessionIdentity, sizeBytes: UInt64, chunkCount: Int, merkleRoot: [UInt8], chainTip: [UInt8],
+    session: SessionIdentity, sizeBytes: UInt64, chunkCount: Int, merkleRoot: Digest32, chainTip: Digest32,
     path: RelativePath, modifiedNanoseconds: Int64, mode: UInt32, chunks: [CommittedChunk] = [],
     fileID: FileID? = nil, chunkBytes: Int? = nil
   ) {

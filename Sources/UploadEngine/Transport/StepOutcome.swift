@@ -1,3 +1,4 @@
+public import Integrity
 public import Lookup
 
 /// What a response means.
@@ -14,7 +15,7 @@ public enum StepOutcome: Hashable, Sendable {
   /// says so, and whether all of it is on its disk. A server that knows no SHA-256 names what it holds by the tokens with
   /// which it acknowledged it.
   case held(
-    digests: LookupTable<Int, [UInt8]>, chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
+    digests: LookupTable<Int, Digest32>, chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
     encodings: LookupSet<OfferedEncoding> = [.identity], tokens: LookupTable<Int, String> = [:], isDurable: Bool = false
   )
   /// The session is there, and so is what it has acknowledged: the server keeps no list that could say otherwise.

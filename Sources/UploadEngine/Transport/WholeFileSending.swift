@@ -1,4 +1,5 @@
 public import FileModel
+public import Integrity
 
 /// A file in one request.
 public struct WholeFileSending: Sendable {
@@ -54,7 +55,7 @@ public struct WholeFileSending: Sendable {
 /// A file that is read while it is sent.
 public protocol StreamedFile: StreamedBytes {
   /// Merkle root and tip of the commitment chain over its pieces; nil before all of it was sent.
-  var proof: (merkleRoot: [UInt8], chainTip: [UInt8])? { get }
+  var proof: (merkleRoot: Digest32, chainTip: Digest32)? { get }
   /// Of all its bytes; nil before all of it was sent.
-  var contentSHA256: [UInt8]? { get }
+  var contentSHA256: Digest32? { get }
 }

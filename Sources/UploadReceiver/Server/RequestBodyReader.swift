@@ -52,9 +52,8 @@ struct RequestBodyReader {
       throw RequestBodyReader.refusal(for: error)
     }
     let digests = hasher.finalize()
-    guard let sha256 = Digest32(digests.sha256) else { throw Refusal(.storeFailed, "no digest") }
     let facts = ChunkChecksums(
-      sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: body.byteCount))
+      sha256: digests.sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: body.byteCount))
     return (body, facts)
   }
 

@@ -77,7 +77,6 @@ extension FileDescriptor {
       done += piece.count
     }
     let digests = hasher.finalize()
-    guard let sha256 = Digest32(digests.sha256) else { return nil }
-    return ChunkChecksums(sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: bytes))
+    return ChunkChecksums(sha256: digests.sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: bytes))
   }
 }

@@ -51,7 +51,7 @@ extension FileDescriptor {
     let size = UInt64(clamping: status.st_size)
     guard mark.isUnchanged(sizeBytes: size, modifiedNanoseconds: status.modifiedNanoseconds) else { return nil }
     return PublishedContent(
-      fileID: fileID, sizeBytes: size, merkleRoot: Hex.encode(mark.merkleRoot.bytes), chunkBytes: Int(mark.chunkBytes),
+      fileID: fileID, sizeBytes: size, merkleRoot: Hex.encode(mark.merkleRoot), chunkBytes: Int(mark.chunkBytes),
       modifiedNanoseconds: status.modifiedNanoseconds)
   }
 }

@@ -49,9 +49,9 @@ extension PublicationMark {
   /// Of a publication whose file is in this state; nil where its client has given it no identity.
   fileprivate init?(of publication: Publication, _ status: stat) {
     let receipt = publication.receipt
-    guard let fileID = receipt.fileID, !fileID.isEmpty, let root = Digest32(receipt.merkleRoot) else { return nil }
+    guard let fileID = receipt.fileID, !fileID.isEmpty else { return nil }
     self.init(
-      fileID: fileID, merkleRoot: root, chunkBytes: publication.chunkBytes, sizeBytes: receipt.sizeBytes,
+      fileID: fileID, merkleRoot: receipt.merkleRoot, chunkBytes: publication.chunkBytes, sizeBytes: receipt.sizeBytes,
       modifiedNanoseconds: status.modifiedNanoseconds)
   }
 }

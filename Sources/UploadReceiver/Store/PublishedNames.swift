@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Integrity
 import ReceiverCore
 import Synchronization
 
@@ -32,7 +33,7 @@ final class PublishedNames: Sendable {
   /// many.
   private let numbers = Mutex<[Key: Int]>([:])
   /// The Merkle roots of files that say nothing of themselves: each is read once.
-  private let roots = Mutex<[Content: [UInt8]]>([:])
+  private let roots = Mutex<[Content: Digest32]>([:])
 
   private final class NameLock: Sendable {
     let mutex = Mutex(())
@@ -57,7 +58,7 @@ final class PublishedNames: Sendable {
   }
 
   /// The root of a file's content, which `compute` reads where it is not known; nil where it cannot.
-  func root(of content: Content, _ compute: () -> [UInt8]?) -> [UInt8]? {
+  func root(of content: Content, _ compute: () -> Digest32?) -> Digest32? {
     if let known = roots.withLock({ $0[content] }) { return known }
     guard let root = compute() else { return nil }
     roots.withLock { roots in

@@ -241,7 +241,7 @@ extension PublishedTree.Folder {
 extension FileDescriptor {
   /// The Merkle root over the digests of a file's chunks; nil where it cannot be read. Reads in pieces, whatever the size of a chunk
   /// is.
-  fileprivate func merkleRoot(sizeBytes: UInt64, chunkBytes: UInt64) -> [UInt8]? {
+  fileprivate func merkleRoot(sizeBytes: UInt64, chunkBytes: UInt64) -> Digest32? {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
     defer { buffer.deallocate() }
     var tree = MerkleTree()
@@ -260,7 +260,7 @@ extension FileDescriptor {
         hasher.update(UnsafeRawBufferPointer(piece))
         position += UInt64(piece.count)
       }
-      tree.append(hasher.finalizeDigest())
+      tree.append(hasher.finalize())
     }
     return tree.root
   }

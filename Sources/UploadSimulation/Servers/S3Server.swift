@@ -149,7 +149,7 @@ struct S3Server: ForeignProtocol {
   }
 
   /// As long as an MD5, and distinguished by the bytes.
-  private func tag(of bytes: [UInt8]) -> String { "\"\(Hex.encode(Array(sha256(bytes).prefix(16))))\"" }
+  private func tag(of bytes: [UInt8]) -> String { "\"\(Hex.encode(Array(sha256(bytes).bytes.prefix(16))))\"" }
 
   private mutating func copyPart(_ number: Int, of id: String, _ request: ForeignRequest) -> HTTPResponse {
     guard copying != .refused else { return error(501, "NotImplemented") }

@@ -5,9 +5,12 @@ import Integrity
 @testable import ReceiverCore
 
 private let receipt = PublicationReceipt(
-  id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: [0, 1, 255], chainTip: [], publishedAt: -5)
+  id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: sha256([0]), chainTip: sha256([1]),
+  publishedAt: -5)
 private let opening = SessionParameters(
-  name: "a", sizeBytes: 9, chunkBytes: 4, nonce: sha256([1]), modifiedNanoseconds: 5, mode: 0o644)
+  name: "a", sizeBytes: 9, chunkBytes: 4, nonce: sha256([1]).bytes, modifiedNanoseconds: 5, mode: 0o644)
+/// A digest as the journals of the first version hold it.
+private let numbers = "[\(sha256([1]).bytes.map(String.init).joined(separator: ","))]"
 private let records: [JournalRecord] = [
   .session(
     SessionRecord(
@@ -16,7 +19,7 @@ private let records: [JournalRecord] = [
   .committing(JournalRecord.Committing(receipt: receipt, inode: 7)), .published,
   .wholeFile(
     JournalRecord.WholeFile(
-      record: WholeFileRecord(credential: "c0ffee", idempotencyKey: "k \"1\" \\", fingerprint: [3, 0xab]),
+      record: WholeFileRecord(credential: "c0ffee", idempotencyKey: "k \"1\" \\", fingerprint: sha256([3])),
       receipt: receipt, inode: .max)),
   .wholeFilePublished(JournalRecord.Finished(receiptID: "0123abcd")),
 ]
@@ -60,8 +63,8 @@ let journalParsers: [FuzzedParser] = [
     records.map(\.bytes) + [
       [3]
         + Array(
-          #"{"inode":9,"receipt":{"id":"r","name":"a.bin","sizeBytes":1,"merkleRoot":[1],"chainTip":[],"publishedAt":5}}"#
-            .utf8)
+          #"{"inode":9,"receipt":{"id":"r","name":"a.bin","sizeBytes":1,"merkleRoot":\#(numbers),"chainTip":\#(numbers),"#
+            .utf8) + Array(#""publishedAt":5}}"#.utf8)
     ]
   } test: { input in
     guard let record = JournalRecord(input.bytes[...]) else { return }
@@ -70,9 +73,8 @@ let journalParsers: [FuzzedParser] = [
     require(again.bytes == written, "a record comes back")
   },
   FuzzedParser("PublicationMark", bytesMax: 400) {
-    guard let root = Digest32(sha256([1])) else { fatalError("a SHA-256 has 32 bytes") }
     return ["00112233445566778899aabbccddeeff", "the file"].map {
-      PublicationMark(fileID: $0, merkleRoot: root, chunkBytes: 4, sizeBytes: 9, modifiedNanoseconds: -5).bytes
+      PublicationMark(fileID: $0, merkleRoot: sha256([1]), chunkBytes: 4, sizeBytes: 9, modifiedNanoseconds: -5).bytes
     }
   } test: { input in
     guard let mark = PublicationMark(bytes: input.bytes) else { return }

@@ -12,13 +12,13 @@ private func digest(_ number: Int) -> ChunkDigest {
 
 private func record(chunks: Int, gap: Int = 0) -> ResumeRecord {
   var record = ResumeRecord(
-    fileID: FileID(high: 1, low: 2), sessionID: "s-1", nonce: sha256([9]), chunkBytes: 4 << 20, epochRevision: 7,
+    fileID: FileID(high: 1, low: 2), sessionID: "s-1", nonce: sha256([9]).bytes, chunkBytes: 4 << 20, epochRevision: 7,
     path: RelativePath("a/b.mov"), sizeBytes: 10_000_000, openedAtSeconds: 1_700_000_000,
     expiresAtSeconds: 1_700_600_000, acknowledged: [])
   for index in 0..<chunks {
     let place = index == chunks - 1 ? index + gap : index
     record.acknowledged.append(.init(index: place, digest: digest(index), token: index == 1 ? "9" : nil))
-    if let sha256 = Digest32(digest(index).sha256) { record.merkle.insert(sha256, at: place) }
+    record.merkle.insert(digest(index).sha256, at: place)
   }
   record.chainTip = sha256([1])
   record.contiguousCount = chunks
@@ -92,7 +92,7 @@ let resumeParsers: [FuzzedParser] = [
     _ = (body.record.offsetBytes, body.record.merkle.root(leafCount: body.record.merkle.leafCount))
     var merkle = body.record.merkle
     // What is taken out has to be hashed again.
-    if merkle.leafCount < 1 << 12 { merkle.remove(0) { $0 < 64 ? Digest32(sha256([UInt8($0)])) : nil } }
+    if merkle.leafCount < 1 << 12 { merkle.remove(0) { $0 < 64 ? sha256([UInt8($0)]) : nil } }
     let applied = ResumeBody.applying(body.changes, to: [:])
     require(applied.count <= body.changes.count, "no change makes two chunks")
     let written = try ResumeBody.encode(body.record, body.changes)

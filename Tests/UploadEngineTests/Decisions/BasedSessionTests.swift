@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import Promises
 import Testing
@@ -55,14 +56,14 @@ import Testing
     Self.opened(&harness, isBased: true)
     #expect(harness.chunkRequests.isEmpty, "first it is asked what it holds")
     // Chunk 1 is another one by now; the last one, which was not whole, it does not hold.
-    var digests: LookupTable<Int, [UInt8]> = [:]
+    var digests: LookupTable<Int, Digest32> = [:]
     for index in [0, 2] {
       digests[index] =
         ScheduleHarness.digest(
           file: Self.id, epoch: 2, offset: UInt64(index * ScheduleHarness.chunkBytes)
         ).sha256
     }
-    digests[1] = [UInt8](repeating: 1, count: 32)
+    digests[1] = sha256([1])
     harness.answer(.held(digests: digests, chunkBytes: ScheduleHarness.chunkBytes)) { $0.isQuerySession }
     harness.answerReads()
     #expect(harness.chunkRequests.map(\.index).sorted() == [1, 3])

@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import Promises
 import Testing
@@ -70,7 +71,7 @@ import Testing
     var harness = sending(file)
     harness.answerChunk(0, .chunkStored)
     harness.answerChunk(2, .chunkStored)
-    let held = [0, 2].reduce(into: LookupTable<Int, [UInt8]>()) {
+    let held = [0, 2].reduce(into: LookupTable<Int, Digest32>()) {
       $0[$1] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64($1) * 1000).sha256
     }
     for attempt in 1...7 {
@@ -144,7 +145,7 @@ import Testing
     }
     harness.answer(.refused(StepFailure(.conflict, "other chunks"))) { $0.isCommit }
     harness.advance(by: .seconds(2))
-    var held: LookupTable<Int, [UInt8]> = [:]
+    var held: LookupTable<Int, Digest32> = [:]
     for index in 0..<18 {
       held[index] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64(index) * 1000).sha256
     }
@@ -267,7 +268,8 @@ import Testing
     let request = harness.sent.first { $0.order.isChunk }
     harness.answerChunk(0, .chunkStored)
     let nonsense: [StepOutcome] = [
-      .chunkStored, .warmed, .ended, .held(digests: [-1: [], .max: [1]]), .incomplete(missing: [.min, .max]),
+      .chunkStored, .warmed, .ended, .held(digests: [-1: sha256([]), .max: sha256([1])]),
+      .incomplete(missing: [.min, .max]),
       .sessionOpened(id: "", chunkBytes: .min, expiresAtSeconds: .min), .refused(StepFailure(.sessionGone, "gone")),
     ]
     for outcome in nonsense {

@@ -28,9 +28,9 @@ import Testing
     harness.answerChunk(7, .chunkStored)
     let commit = try #require(harness.commits.first)
     #expect(harness.chunkRequests.count == 12)
-    let digests = (0..<20).map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0 * 1000).sha256 }
-    #expect(commit.merkleRoot == ProtocolReference.merkleRoot(digests) && commit.chunkCount == 20)
-    #expect(commit.chainTip == ProtocolReference.chainTip(sessionID: "s", digests))
+    let digests = (0..<20).map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0 * 1000).sha256.bytes }
+    #expect(commit.merkleRoot.bytes == ProtocolReference.merkleRoot(digests) && commit.chunkCount == 20)
+    #expect(commit.chainTip.bytes == ProtocolReference.chainTip(sessionID: "s", digests))
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
   }

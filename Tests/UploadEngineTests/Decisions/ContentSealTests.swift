@@ -41,8 +41,8 @@ import Testing
     }
 
     /// The digests of these chunks as they were.
-    func digests(_ indices: [Int]) -> LookupTable<Int, [UInt8]> {
-      var digests: LookupTable<Int, [UInt8]> = [:]
+    func digests(_ indices: [Int]) -> LookupTable<Int, Digest32> {
+      var digests: LookupTable<Int, Digest32> = [:]
       for index in indices { digests[index] = digest(index).sha256 }
       return digests
     }
@@ -185,7 +185,7 @@ import Testing
   }
 
   @Test func sealsAreReadAsTheyWereWritten() {
-    let seal = ContentSeal(root: [UInt8](repeating: 0xab, count: 32), chunkBytes: 4096)
+    let seal = ContentSeal(root: sha256([1]), chunkBytes: 4096)
     #expect(ContentSeal(seal.text) == seal)
     for text in ["", "4096", "0 \(Hex.encode(seal.root))", "4096 abab", "4096 \(Hex.encode(seal.root)) 1"] {
       #expect(ContentSeal(text) == nil)

@@ -8,7 +8,7 @@ import Testing
 /// What a server that was restored from an older copy says of what it had acknowledged.
 @Suite struct HeldChunksTests {
   private static func digest(_ byte: UInt8) -> ChunkDigest {
-    ChunkDigest(sha256: Array(repeating: byte, count: 32), crc32c: UInt32(byte))
+    ChunkDigest(sha256: sha256([byte]), crc32c: UInt32(byte))
   }
 
   @Test(.promises("S72i"), arguments: [nil, 9] as [UInt8?])

@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import Promises
 import Testing
@@ -13,7 +14,7 @@ import Testing
     var entry: CatalogEntry
     var record: ResumeRecord
     var file: ImaginaryFile
-    private let digests: LookupTable<Int, [UInt8]>
+    private let digests: LookupTable<Int, Digest32>
 
     init(_ change: (inout Recording) -> Void = { _ in }) throws {
       recording.write(0..<5500)
@@ -130,8 +131,8 @@ import Testing
 }
 
 extension ResumeRecord {
-  fileprivate var digests: LookupTable<Int, [UInt8]> {
-    var digests: LookupTable<Int, [UInt8]> = [:]
+  fileprivate var digests: LookupTable<Int, Digest32> {
+    var digests: LookupTable<Int, Digest32> = [:]
     for chunk in acknowledged { digests[chunk.index] = chunk.digest.sha256 }
     return digests
   }

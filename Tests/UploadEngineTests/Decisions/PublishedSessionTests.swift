@@ -83,7 +83,7 @@ import Testing
       harness.answerReads()
       #expect(harness.state(file.id) != .complete && harness.sent.contains { $0.order.isOpenSession })
     } else {
-      var digests: LookupTable<Int, [UInt8]> = [:]
+      var digests: LookupTable<Int, Digest32> = [:]
       for index in 0..<3 {
         digests[index] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64(index) * 1000).sha256
       }
@@ -122,7 +122,7 @@ import Testing
   /// What the server has published of a file's chunks in session “s”.
   private func publication(of file: ImaginaryFile) -> Receipt {
     let digests = stride(from: 0, to: file.snapshot.sizeBytes, by: 1000).map {
-      ScheduleHarness.digest(file: file.id, epoch: file.snapshot.epoch, offset: $0).sha256
+      ScheduleHarness.digest(file: file.id, epoch: file.snapshot.epoch, offset: $0).sha256.bytes
     }
     return ScheduleHarness.receipt(
       file.snapshot.names[0], file.snapshot.sizeBytes,

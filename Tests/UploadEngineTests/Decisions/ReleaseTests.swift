@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import Promises
 import Testing
@@ -224,7 +225,7 @@ import Testing
   @discardableResult
   private func answer(
     _ harness: inout ScheduleHarness, _ file: ImaginaryFile,
-    but restore: (inout LookupTable<Int, [UInt8]>) -> Void = { _ in }
+    but restore: (inout LookupTable<Int, Digest32>) -> Void = { _ in }
   ) -> Bool {
     var held = LookupTable(
       (0..<8).map { ($0, ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($0) * 1000).sha256) })
@@ -330,7 +331,7 @@ import Testing
     var released = ReleasedChunks(chunkBytes: 1000)
     for index in 1...3 {
       let digest = ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64(index) * 1000)
-      #expect(released.insert(index, digest: digest.sha256) == true)
+      #expect(released.insert(index, digest: digest.sha256.bytes) == true)
     }
     file.snapshot.released = released
     var records: [ResumeRecord] = []
@@ -596,7 +597,7 @@ extension Recording {
     return found.flatMap { $0.chunks.map(\.index) }
   }
 
-  fileprivate func digests(_ indices: [Int]) -> LookupTable<Int, [UInt8]> {
+  fileprivate func digests(_ indices: [Int]) -> LookupTable<Int, Digest32> {
     let held = harness.schedule.files[file.id]?.session?.held.acknowledged ?? [:]
     return held.filter { index, _ in indices.contains(index) }.mapValues(\.sha256)
   }

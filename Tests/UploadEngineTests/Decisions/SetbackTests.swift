@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import OrderedCollections
 import Promises
@@ -58,7 +59,7 @@ import Testing
     return harness
   }
 
-  private var held: LookupTable<Int, [UInt8]> {
+  private var held: LookupTable<Int, Digest32> {
     LookupTable(
       (0..<8).map { ($0, ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64($0) * 1000).sha256) })
   }

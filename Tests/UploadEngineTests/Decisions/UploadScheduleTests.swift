@@ -149,9 +149,9 @@ import Testing
       harness.answer(ScheduleHarness.success(of: order)) { _ in true }
     }
     let commit = try #require(harness.commits.first)
-    let digests = [0, 1000, 2000].map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0).sha256 }
-    #expect(commit.merkleRoot == ProtocolReference.merkleRoot(digests))
-    #expect(commit.chainTip == ProtocolReference.chainTip(sessionID: "s", digests))
+    let digests = [0, 1000, 2000].map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0).sha256.bytes }
+    #expect(commit.merkleRoot.bytes == ProtocolReference.merkleRoot(digests))
+    #expect(commit.chainTip.bytes == ProtocolReference.chainTip(sessionID: "s", digests))
     #expect(commit.chunkCount == 3)
     #expect(commit.sizeBytes == 2500)
     #expect(commit.path == RelativePath("a.mov"))
@@ -752,11 +752,11 @@ import Testing
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
     var harness = restarted(file)
     #expect(harness.reads.isEmpty, "nothing is read before the server has answered")
-    var held: LookupTable<Int, [UInt8]> = [:]
+    var held: LookupTable<Int, Digest32> = [:]
     for index in [0, 1, 4] {
       held[index] = ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64(index) * 1000).sha256
     }
-    held[4] = Array(repeating: 0, count: 32)
+    held[4] = sha256([])
     harness.answer(.held(digests: held)) { $0.isQuery }
     harness.answerReads()
     #expect(harness.chunkRequests.map(\.index).sorted() == [2, 3, 4])
@@ -769,7 +769,7 @@ import Testing
   @Test func restart_readsFirstWhatTheServerLacks_andComparesBesideIt() {
     let file = ImaginaryFile(1, "a.mov", size: 60_000, epoch: 0)
     var harness = restarted(file)
-    let held = (0..<60).filter { $0 < 40 && $0 != 7 }.reduce(into: LookupTable<Int, [UInt8]>()) {
+    let held = (0..<60).filter { $0 < 40 && $0 != 7 }.reduce(into: LookupTable<Int, Digest32>()) {
       $0[$1] = ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($1) * 1000).sha256
     }
     harness.answer(.held(digests: held)) { $0.isQuery }
@@ -830,7 +830,7 @@ import Testing
 
   /// What the server would publish of a file of two chunks.
   private func truth(_ file: ImaginaryFile) -> Receipt {
-    let digests = [0, 1000].map { ScheduleHarness.digest(file: file.id, epoch: 0, offset: $0).sha256 }
+    let digests = [0, 1000].map { ScheduleHarness.digest(file: file.id, epoch: 0, offset: $0).sha256.bytes }
     return ScheduleHarness.receipt(
       file.snapshot.names[0], 2000, root: ProtocolReference.hex(ProtocolReference.merkleRoot(digests)),
       tip: ProtocolReference.hex(ProtocolReference.chainTip(sessionID: "s", digests)))
@@ -922,14 +922,14 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Indices beyond the file, digests that are none: they match nothing, and everything is sent.
+  /// Indices beyond the file, digests of other bytes: they match nothing, and everything is sent.
   @Test func restart_sendsEverything_whenTheServerHoldsNonsense() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
     var harness = restarted(file)
-    var held: LookupTable<Int, [UInt8]> = [
-      -1: [], Int.max: [1], Int.min: [], 5: Array(repeating: 0, count: 32), 0: [], 1: [7],
+    var held: LookupTable<Int, Digest32> = [
+      -1: sha256([]), Int.max: sha256([1]), Int.min: sha256([]), 5: sha256([]), 0: sha256([]), 1: sha256([7]),
     ]
-    for index in 1000..<3000 { held[index] = Array(repeating: 9, count: 32) }
+    for index in 1000..<3000 { held[index] = sha256([9]) }
     harness.answer(.held(digests: held, chunkBytes: 1000)) { $0.isQuery }
     harness.answerReads()
     #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1, 2, 3, 4])

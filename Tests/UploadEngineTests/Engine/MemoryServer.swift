@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 import Lookup
 import ProtocolReference
 import Synchronization
@@ -47,7 +48,9 @@ final class MemoryServer: Sendable {
         return .sessionOpened(id: id, chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
       case .querySession(let session), .secureSession(let session):
         guard let held = state.sessions[session.id]?.chunks else { return Self.gone }
-        return .held(digests: LookupTable(held.map { ($0.key, ProtocolReference.sha256($0.value)) }))
+        return .held(
+          digests: LookupTable(
+            held.compactMap { index, bytes in Digest32(ProtocolReference.sha256(bytes)).map { (index, $0) } }))
       case .chunk(let chunk): return store(chunk, &state)
       case .commit(let commit): return publish(commit, &state)
       case .abort(let session):
@@ -70,7 +73,7 @@ final class MemoryServer: Sendable {
   }
 
   private static func isDigest(_ digest: ChunkDigest, of bytes: [UInt8]) -> Bool {
-    digest.sha256 == ProtocolReference.sha256(bytes) && digest.crc32c == ProtocolReference.crc32c(bytes)
+    digest.sha256.bytes == ProtocolReference.sha256(bytes) && digest.crc32c == ProtocolReference.crc32c(bytes)
   }
 
   private func store(_ chunk: ChunkSending, _ state: inout State) -> StepOutcome {
@@ -97,10 +100,10 @@ final class MemoryServer: Sendable {
     guard missing.isEmpty else { return .incomplete(missing: missing) }
     let chunks = (0..<commit.chunkCount).compactMap { session.chunks[$0] }
     let digests = chunks.map(ProtocolReference.sha256)
-    guard commit.merkleRoot == ProtocolReference.merkleRoot(digests) else {
+    guard commit.merkleRoot.bytes == ProtocolReference.merkleRoot(digests) else {
       return Self.mismatch("Merkle root of \(commit.path)", &state)
     }
-    guard commit.chainTip == ProtocolReference.chainTip(sessionID: commit.session.id, digests) else {
+    guard commit.chainTip.bytes == ProtocolReference.chainTip(sessionID: commit.session.id, digests) else {
       return Self.mismatch("chain tip of \(commit.path)", &state)
     }
     state.sessions[commit.session.id] = nil

@@ -1,6 +1,7 @@
 import FileModel
 import GRDB
 import Glibc
+import Integrity
 import Lookup
 import Promises
 import SeededRandom
@@ -131,7 +132,7 @@ import Threads
     let catalog = try Catalog(path: path)
     var known = entry(1)
     known.failureCode = ContentSeal.code
-    known.failureMessage = ContentSeal(root: [UInt8](repeating: 1, count: 32), chunkBytes: 4096).text
+    known.failureMessage = ContentSeal(root: sha256([1]), chunkBytes: 4096).text
     try catalog.upsert([known, entry(2, .failed)])
     #expect(try sorted(catalog.loadAll()).first?.seal != nil)
     try catalog.markChanged(known.id)

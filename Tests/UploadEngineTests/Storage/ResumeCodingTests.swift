@@ -198,6 +198,21 @@ import Testing
     for length in file.bytes.indices { #expect(throws: Unreadable.self) { try decode(Array(file.bytes[..<length])) } }
   }
 
+  @Test func aTipOfAnotherLength_isNotRead() throws {
+    let record = ResumeFixture.record()
+    let tip = try #require(record.chainTip).bytes
+    let body = try ResumeBody.encode(record, [])
+    let start = try #require(body.firstRange(of: tip)).lowerBound
+    for count in [0, 31, 32, 33] {
+      var other = Array(body[..<(start - 2)]) + [UInt8(count), 0]
+      other += (tip + [0]).prefix(count)
+      other += body[(start + tip.count)...]
+      let read = ResumeBody(other, sessionID: record.sessionID)
+      #expect((read != nil) == [0, 32].contains(count), "\(count) bytes")
+      #expect(read?.record.chainTip == (count == 32 ? record.chainTip : nil))
+    }
+  }
+
   /// As version 1 of the format wrote it.
   private func version1(_ record: ResumeRecord) throws -> [UInt8] {
     let session = Array(record.sessionID.utf8)
@@ -216,7 +231,7 @@ import Testing
     body.append(record.openedAtSeconds)
     body.append(UInt8(1))
     body.append(record.expiresAtSeconds ?? 0)
-    try body.appendCounted(record.chainTip, as: UInt16.self)
+    try body.appendCounted(record.chainTip?.bytes ?? [], as: UInt16.self)
     body.append(Int64(record.contiguousCount))
     try body.append(count: record.acknowledged.count, as: UInt32.self)
     for chunk in record.acknowledged {

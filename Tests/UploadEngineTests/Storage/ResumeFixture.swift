@@ -11,13 +11,13 @@ enum ResumeFixture {
   static let hash = sha256Digest(0)
 
   static func digest(_ number: Int) -> ChunkDigest {
-    ChunkDigest(sha256: sha256Digest(number).bytes, crc32c: UInt32(truncatingIfNeeded: number))
+    ChunkDigest(sha256: sha256Digest(number), crc32c: UInt32(truncatingIfNeeded: number))
   }
 
   static func sha256Digest(_ number: Int) -> Digest32 {
     var hasher = SHA256Hasher()
     withUnsafeBytes(of: number.littleEndian) { hasher.update($0) }
-    return hasher.finalizeDigest()
+    return hasher.finalize()
   }
 
   /// Every field is set to something.
@@ -30,7 +30,7 @@ enum ResumeFixture {
       expiresAtSeconds: 1_700_604_800,
       owner: SessionOwner(address: "https://vault:8443", credentialMark: "00ff"),
       acknowledged: (0..<chunks).map { .init(index: $0 * 2, digest: digest($0)) }, merkle: merkle,
-      chainTip: Array(repeating: 5, count: 32), contiguousCount: 1,
+      chainTip: sha256Digest(5), contiguousCount: 1,
       estimator: .init(bytesPerSecond: 1e8, variance: 0.25, sampleCount: 7))
   }
 

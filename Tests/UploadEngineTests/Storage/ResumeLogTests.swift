@@ -211,7 +211,7 @@ import Testing
     switch Int.random(in: 0..<20, using: &random) {
     case 0: held.remove(index)
     case 1:
-      var digests: LookupTable<Int, [UInt8]> = [:]
+      var digests: LookupTable<Int, Digest32> = [:]
       for (index, digest) in held.acknowledged.sorted() where Bool.random(using: &random) {
         digests[index] = digest.sha256
       }
@@ -253,7 +253,7 @@ import Testing
     let digests = [9, 1, 2, 3].map { ResumeFixture.sha256Digest($0).bytes }
     let commitment = held.commitment(sessionID: "b")
     #expect(commitment.merkle.root(leafCount: 4)?.bytes == ProtocolReference.merkleRoot(digests))
-    #expect(commitment.chainTip == ProtocolReference.chainTip(sessionID: "b", digests))
+    #expect(commitment.chainTip.bytes == ProtocolReference.chainTip(sessionID: "b", digests))
     #expect(commitment.contiguousCount == 4)
   }
 }
