@@ -238,7 +238,7 @@ import Testing
     let handle = try mounted.create("a")
     try mounted.write(handle, [1, 2, 3])
     let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
-    func isThere() -> Bool { file.state.withLock { $0.grownEpoch == $0.activity.epoch } }
+    func isThere() -> Bool { file.state.withLock { $0.growth.flushedEpoch == $0.activity.epoch } }
     let growing = mounted.filesystem.growing.takeAll()
     #expect(growing.count == 1 && !isThere())
     mounted.filesystem.flushGrowing(growing)
@@ -266,7 +266,7 @@ import Testing
       #expect(growing.isHurried)
       let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
       mounted.filesystem.flushGrowing(growing.takeAll())
-      #expect(file.state.withLock { $0.grownEpoch == $0.activity.epoch && $0.bytesSinceGrown == 0 })
+      #expect(file.state.withLock { $0.growth.flushedEpoch == $0.activity.epoch && $0.growth.bytes == 0 })
     }
   }
 

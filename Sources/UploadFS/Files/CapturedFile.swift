@@ -60,10 +60,8 @@ final class CapturedFile: Sendable {
     var isMarkUnsynced = false
     /// It has the names and the mark as well.
     var isOnDisk = false
-    /// What it had of the file while a writer had it open.
-    var grownEpoch: UInt64 = 0
-    /// So many bytes were written since it was last given to the disk.
-    var bytesSinceGrown: UInt64 = 0
+    /// What the disk lacks of it while a writer has it open.
+    var growth = UnflushedGrowth()
     /// How often its disk is asked while a writer has it open.
     var idle = IdleWatch()
     /// What is missing of the content that was settled, once the daemon has looked.

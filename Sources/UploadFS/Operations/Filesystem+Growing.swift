@@ -5,9 +5,6 @@ import Synchronization
 /// Brings files to the disk while they are written, in the order in which they grow: what a power cut leaves of one is its beginning.
 /// A thread of its own does it, because files that are closed do not wait until the disk has taken a large one.
 extension Filesystem {
-  /// So much of a file may be in memory alone, or what was written in two seconds, if the disk takes it as fast.
-  static let growthBytesMax: UInt64 = 64 << 20
-
   /// Flushes until ``stopFlushing()``. For a thread of its own: it waits for the disk.
   public func flushGrowingFiles() {
     while let files = growing.next() { flushGrowing(files) }
@@ -20,29 +17,28 @@ extension Filesystem {
   /// A file that a writer has open has changed. The file's lock is held.
   func noteGrowth(of file: CapturedFile, _ state: inout CapturedFile.State, writtenBytes: UInt64) {
     guard state.activity.writableOpens > 0 else { return }
-    let (sum, isOver) = state.bytesSinceGrown.addingReportingOverflow(writtenBytes)
-    state.bytesSinceGrown = isOver ? .max : sum
-    // It is there already.
-    guard state.bytesSinceGrown == writtenBytes || state.bytesSinceGrown >= Self.growthBytesMax else { return }
-    growing.add(file)
-    guard state.bytesSinceGrown >= Self.growthBytesMax else { return }
-    state.bytesSinceGrown = 0
-    growing.hurry()
+    switch state.growth.wrote(writtenBytes) {
+    case .none: break
+    case .flush: growing.add(file)
+    case .flushAtOnce:
+      growing.add(file)
+      growing.hurry()
+    }
   }
 
   private func flushGrowing(_ file: CapturedFile) {
     let epoch = file.state.withLock { state -> UInt64? in
-      state.bytesSinceGrown = 0
+      state.growth.taken()
       // What was closed is flushed with its names.
       guard state.activity.writableOpens > 0, !state.activity.isGone, state.refusal == nil else { return nil }
-      guard state.grownEpoch != state.activity.epoch || state.passthroughWriters > 0 else { return nil }
+      guard state.growth.flushedEpoch != state.activity.epoch || state.passthroughWriters > 0 else { return nil }
       return state.activity.epoch
     }
     guard let epoch else { return }
     do throws(SystemError) {
       let descriptor = try namespaceLock.shared { () throws(SystemError) in try openForSync(file) }
       try check(fdatasync(descriptor.number))
-      file.state.withLock { $0.grownEpoch = epoch }
+      file.state.withLock { $0.growth.flushed(epoch) }
     } catch {
       // The kernel tells the descriptors that have it open as well, which are asked each second.
     }
