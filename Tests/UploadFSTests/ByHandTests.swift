@@ -29,7 +29,9 @@ import Testing
 
   private static func endPatience(_ mounted: Mounted, _ id: FileID) {
     mounted.filesystem.file(of: id)?.state.withLock { state in
-      if state.missedSinceSeconds != nil { state.missedSinceSeconds = 0 }
+      guard state.byHand.missedSinceSeconds != nil else { return }
+      state.byHand.met()
+      state.byHand.missed(atSeconds: 0)
     }
   }
 

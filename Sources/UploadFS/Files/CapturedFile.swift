@@ -91,14 +91,7 @@ final class CapturedFile: Sendable {
     var foundAnnounced = false
     /// What was asked before the scan came to it; nil where there was no need.
     var survivingWriter: SurvivingWriter?
-    /// What the content was like while nothing was writing to it; nil until it was read.
-    var seen: Filesystem.SeenContent?
-    /// Another program has changed the content past the mount, which the sink is still to be told.
-    var isChangedByHand = false
-    /// It has not stood where it stood since then, on the monotonic clock.
-    var missedSinceSeconds: Int?
-    /// Another program has put it in the place of something that was known, which the sink is still to be told.
-    var wasPutInPlace = false
+    var byHand = ChangesByHand()
     /// The facts of the last time that the spool could be asked.
     var lastKnown = KnownAttributes()
   }

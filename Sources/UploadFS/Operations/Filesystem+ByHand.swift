@@ -9,29 +9,16 @@ import Synchronization
 /// mount has finished it. So it counts as a change of the content from the moment in which it is noticed. The new content is held
 /// until a user wants it as it is or writes it anew. A file that is taken out of the spool is gone, and is said to be.
 extension Filesystem {
-  /// What was seen of a content while nothing was writing to it.
-  struct SeenContent: Hashable, Sendable {
-    var epoch: UInt64
-    var sizeBytes: UInt64
-    /// 0 where the spool's filesystem says times of its own later.
-    var modifiedNanoseconds: Int64
-  }
-
-  /// Compares what the spool has just said of a file with what it said before. Equal epochs mean that nothing was written through
-  /// the mount in between. The file's lock is held.
+  /// Compares what the spool has just said of a file with what it said before. The file's lock is held.
   func noteContent(of file: CapturedFile, _ state: inout CapturedFile.State) {
     guard state.activity.mutationsInFlight == 0 else {
-      state.seen = nil
+      state.byHand.forgetSeen()
       return
     }
-    let content = SeenContent(
+    let content = ChangesByHand.Content(
       epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: hasSteadyTimes ? state.lastKnown.modifiedNanoseconds : 0)
-    if let seen = state.seen, seen.epoch == content.epoch, seen != content {
-      state.isChangedByHand = true
-      flushes.add(file)
-    }
-    state.seen = content
+    if state.byHand.saw(content) { flushes.add(file) }
   }
 
   /// Whether another program has changed the file, or taken it away, which is about to be said. So it may have where the disk does not
@@ -41,7 +28,7 @@ extension Filesystem {
     return namespaceLock.shared {
       file.state.withLock { state in
         _ = snapshotLocked(of: file, &state)
-        return state.isChangedByHand || state.missedSinceSeconds != nil || state.doubt != nil
+        return state.byHand.hasChangedContent || state.byHand.missedSinceSeconds != nil || state.doubt != nil
       }
     }
   }
@@ -52,7 +39,7 @@ extension Filesystem {
     try file.state.withLock { (state) throws(SystemError) in
       look(at: file, &state)
       try set()
-      state.seen = nil
+      state.byHand.forgetSeen()
       look(at: file, &state)
     }
   }
@@ -80,7 +67,7 @@ extension Filesystem {
   /// A file does not stand where it stood. The file's lock is held.
   func noteMissing(_ file: CapturedFile, _ state: inout CapturedFile.State) {
     guard !state.activity.isGone else { return }
-    if state.missedSinceSeconds == nil { state.missedSinceSeconds = Self.monotonicSeconds() }
+    state.byHand.missed(atSeconds: Self.monotonicSeconds())
     flushes.add(file)
   }
 
@@ -109,9 +96,7 @@ extension Filesystem {
   private func notePutInPlace(_ file: CapturedFile) {
     file.state.withLock { state in
       guard !state.activity.isGone else { return }
-      state.wasPutInPlace = true
-      // Until that is said nothing is published of one that is known.
-      if state.foundAnnounced || state.wasCreatedHere { state.isChangedByHand = true }
+      state.byHand.putInPlace(isKnown: state.foundAnnounced || state.wasCreatedHere)
     }
     flushes.add(file)
   }
@@ -152,12 +137,12 @@ extension Filesystem {
   func announceChangesByHand(of files: [CapturedFile]) {
     var seen: [CapturedFile] = []
     for file in files {
-      let isMissed = file.state.withLock { $0.missedSinceSeconds != nil }
+      let isMissed = file.state.withLock { $0.byHand.missedSinceSeconds != nil }
       if !isMissed || findMissing(file) { seen.append(file) }
     }
     for file in seen {
-      if file.state.withLock({ $0.wasPutInPlace }) { announcePutInPlace(file) }
-      if file.state.withLock({ $0.isChangedByHand && !$0.activity.isGone }) { announceChange(of: file) }
+      if file.state.withLock({ $0.byHand.hasPutInPlace }) { announcePutInPlace(file) }
+      if file.state.withLock({ $0.byHand.hasChangedContent && !$0.activity.isGone }) { announceChange(of: file) }
     }
   }
 
@@ -166,7 +151,8 @@ extension Filesystem {
 
   /// Whether it is there, under one of its names at least.
   private func findMissing(_ file: CapturedFile) -> Bool {
-    guard let since = file.state.withLock({ $0.activity.isGone ? nil : $0.missedSinceSeconds }) else { return false }
+    let missedSince = file.state.withLock { $0.activity.isGone ? nil : $0.byHand.missedSinceSeconds }
+    guard let since = missedSince else { return false }
     let isOver = Self.monotonicSeconds() - since >= Self.patienceSeconds
     let found = namespaceLock.shared { () -> Standing in
       var result = Standing.gone
@@ -189,7 +175,7 @@ extension Filesystem {
     }
     switch found {
     case .there:
-      file.state.withLock { $0.missedSinceSeconds = nil }
+      file.state.withLock { $0.byHand.met() }
       announceNames(of: file)
       return true
     case .gone, .replaced:
@@ -255,8 +241,8 @@ extension Filesystem {
   /// name. One that the sink knows counts as changed.
   private func announcePutInPlace(_ file: CapturedFile) {
     let isKnown = file.state.withLock { state in
-      guard state.isChangedByHand else { return false }
-      state.wasPutInPlace = false
+      guard state.byHand.hasChangedContent else { return false }
+      state.byHand.forgetPlace()
       return true
     }
     if isKnown {
@@ -264,7 +250,7 @@ extension Filesystem {
       return
     }
     announce(file) { state in
-      state.wasPutInPlace = false
+      state.byHand.forgetPlace()
       guard !state.foundAnnounced, !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet,
         !state.activity.hasOpenRevision
       else { return nil }
@@ -288,7 +274,7 @@ extension Filesystem {
     }
     let mutation = beginUnrefusableMutation(of: file, .size(0), through: descriptor)
     file.state.withLock { state in
-      state.isChangedByHand = false
+      state.byHand.forgetChange()
       state.integrity.changedByHand()
     }
     endMutation(mutation, of: file, through: descriptor, writtenBytes: nil)

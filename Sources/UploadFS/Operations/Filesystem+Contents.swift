@@ -13,7 +13,7 @@ extension Filesystem {
         noteWriteBack(of: file, &state)
         var snapshot = snapshotLocked(of: file, &state)
         // Until it is said that the content is another one, nothing of it is read.
-        if state.isChangedByHand { snapshot.mutationsInFlight += 1 }
+        if state.byHand.hasChangedContent { snapshot.mutationsInFlight += 1 }
         guard snapshot.names.isEmpty, state.handles == 0 else { return snapshot }
         noteMissing(file, &state)
         return nil
@@ -89,7 +89,9 @@ extension Filesystem {
   }
 
   func quietEpoch(of id: FileID, at offset: UInt64, for subscriber: SubscriberID) -> UInt64? {
-    file(of: id)?.state.withLock { $0.isChangedByHand ? nil : $0.chunks.quietEpoch(for: subscriber, at: offset) }
+    file(of: id)?.state.withLock { state in
+      state.byHand.hasChangedContent ? nil : state.chunks.quietEpoch(for: subscriber, at: offset)
+    }
   }
 
   /// Opens the file for reading. Access times stay as they are where the system allows it.
@@ -110,7 +112,7 @@ extension Filesystem {
         // Opening needs the namespace lock, so no process can open it while this is decided and done.
         let isIdle = file.state.withLock { state in
           _ = snapshotLocked(of: file, &state)
-          return !state.isChangedByHand && state.activity.epoch == candidate.epoch && state.activity.isQuiet
+          return !state.byHand.hasChangedContent && state.activity.epoch == candidate.epoch && state.activity.isQuiet
             && state.handles == 0
             && !state.activity.isGone
         }

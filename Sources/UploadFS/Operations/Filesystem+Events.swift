@@ -263,7 +263,7 @@ extension Filesystem {
     if state.activity.needsNewRevision {
       state.isWrittenAnew = false
       state.integrity.revisionBegan()
-      state.isChangedByHand = false
+      state.byHand.forgetChange()
       state.forgetWhatWasSaved()
     }
     // Its disk is asked each second from now on.
@@ -289,7 +289,7 @@ extension Filesystem {
         cutReleased(of: file, &state, at: sizeBytes, through: descriptor)
         state.forgetWhatWasSaved()
         // Nothing is left of what another program has put there.
-        if sizeBytes == 0 { state.isChangedByHand = false }
+        if sizeBytes == 0 { state.byHand.forgetChange() }
       }
       guard state.activity.endsMutationsSilently else { return false }
       _ = state.activity.endMutation()

@@ -177,8 +177,8 @@ extension CapturedFile.State {
     let isOnDisk =
       isOnDisk && isSynchronized && mark == WriterStateXattr.none && !markIsOutdated && !isMarkUnsynced && asking == nil
     let isUnquestioned =
-      refusal == nil && doubt == nil && released == nil && contentIntegrity.interruption == nil && !isChangedByHand
-      && missedSinceSeconds == nil
+      refusal == nil && doubt == nil && released == nil && contentIntegrity.interruption == nil
+      && !byHand.hasChangedContent && byHand.missedSinceSeconds == nil
     return isAtRest && isOnDisk && isUnquestioned
   }
 }

@@ -246,7 +246,7 @@ extension Filesystem {
     namespaceLock.shared {
       file.state.withLock { state in
         let snapshot = snapshotLocked(of: file, &state)
-        guard state.activity.epoch == epoch, state.activity.isQuiet, !state.isChangedByHand else { return }
+        guard state.activity.epoch == epoch, state.activity.isQuiet, !state.byHand.hasChangedContent else { return }
         // What was found to be lost since then the user has not seen.
         if let present = snapshot.interruption, present.lostBytes != nil, present != interruption { return }
         state.integrity.accepted()
