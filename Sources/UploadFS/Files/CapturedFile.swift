@@ -70,8 +70,6 @@ final class CapturedFile: Sendable {
     var nameChanges: UInt64 = 0
     /// Where its chunks stand, for their subscribers; until it is settled.
     var chunks = ChunkChangeTracker()
-    /// Made with O_TMPFILE and not linked yet: the sink does not know of it.
-    var isTmpfile = false
     /// What is no longer in the spool.
     @Boxed var released: ReleasedChunks?
     /// The open file that all handles share; present while there is a handle.
@@ -82,27 +80,12 @@ final class CapturedFile: Sendable {
     var passthroughWriters = 0
     /// Open handles, readers included.
     var handles = 0
-    /// `opened` of a created file is still to be sent; the call that sends the file's first event sends this before it.
-    var openedIsPending = false
-    /// The daemon has seen this file being created, so that the scan has nothing to say of it.
-    var wasCreatedHere: Bool
+    var announcement: FileAnnouncement
     /// Of the present content: it was made empty first.
     var isWrittenAnew = false
-    var foundAnnounced = false
-    /// What was asked before the scan came to it; nil where there was no need.
-    var survivingWriter: SurvivingWriter?
     var byHand = ChangesByHand()
     /// The facts of the last time that the spool could be asked.
     var lastKnown = KnownAttributes()
-  }
-
-  /// Whether a program writes a file through a mount whose daemon has died.
-  enum SurvivingWriter {
-    case some, none
-    /// The system does not say it.
-    case untold
-
-    init(_ isWritten: Bool?) { self = isWritten.map { $0 ? .some : .none } ?? .untold }
   }
 
   struct KnownAttributes {
@@ -150,7 +133,7 @@ final class CapturedFile: Sendable {
     state = Mutex(
       State(
         activity: isNew ? .created : .found, mark: isNew ? WriterStateXattr.none : nil, found: found,
-        wasCreatedHere: isNew))
+        announcement: FileAnnouncement(wasCreatedHere: isNew)))
   }
 }
 

@@ -96,7 +96,7 @@ extension Filesystem {
   private func notePutInPlace(_ file: CapturedFile) {
     file.state.withLock { state in
       guard !state.activity.isGone else { return }
-      state.byHand.putInPlace(isKnown: state.foundAnnounced || state.wasCreatedHere)
+      state.byHand.putInPlace(isKnown: !state.announcement.isToBeFound)
     }
     flushes.add(file)
   }
@@ -251,10 +251,10 @@ extension Filesystem {
     }
     announce(file) { state in
       state.byHand.forgetPlace()
-      guard !state.foundAnnounced, !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet,
+      guard state.announcement.isToBeFound, !state.activity.isGone, state.activity.isQuiet,
         !state.activity.hasOpenRevision
       else { return nil }
-      state.foundAnnounced = true
+      state.announcement.found()
       state.integrity.changedByHand()
       state.settledIntegrity = state.integrity
       keepMark(of: file, &state)

@@ -65,8 +65,7 @@ extension Filesystem {
         }
         // Only what says how the content is ends it; until then it is asked for each second.
         if pendingEvent?.tellsOfContent != true { state.doubt = state.doubt ?? earlierDoubt }
-        let openedIsPending = state.openedIsPending
-        state.openedIsPending = false
+        let openedIsPending = state.announcement.takeOpened()
         var chunks = ChunkChangeTracker()
         if pendingEvent == .settled { swap(&chunks, &state.chunks) }
         guard openedIsPending || pendingEvent != nil else { return Events() }
@@ -146,7 +145,7 @@ extension Filesystem {
       diskErrno: state.refusal?.error.code,
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
-    snapshot.wasFound = !state.wasCreatedHere
+    snapshot.wasFound = !state.announcement.wasCreatedHere
     snapshot.isWrittenAnew = state.isWrittenAnew
     snapshot.released = state.released
     return snapshot

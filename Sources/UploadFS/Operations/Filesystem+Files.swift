@@ -251,7 +251,7 @@ extension Filesystem {
         state.descriptor = descriptor
         // Sent once no lock is held, before anything else is said of this file.
         if writes {
-          state.openedIsPending = state.activity.openedForWriting() != nil
+          state.announcement.created(isOpenedPending: state.activity.openedForWriting() != nil)
           if isMarked { state.mark = .writing(in: instance) }
           flushes.add(file)
         }

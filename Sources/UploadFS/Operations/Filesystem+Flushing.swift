@@ -195,10 +195,9 @@ extension Filesystem {
       // What is in progress may get to the file after the sync, and be over when that is: its end brings the file here again.
       guard state.refusal == nil, !state.activity.isGone, state.activity.mutationsInFlight == 0 else { return nil }
       let isClosed = state.mark?.isUnproven == true && !state.isSynchronized
-      guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isTmpfile) else {
-        return nil
-      }
-      let isEmpty = state.wasCreatedHere && state.activity.epoch <= 1
+      let isSettled = state.activity.isSettled && !state.announcement.isTmpfile
+      guard isClosed || (isSettled && !state.isOnDisk && state.mark != nil) else { return nil }
+      let isEmpty = state.announcement.wasCreatedHere && state.activity.epoch <= 1
       return ClosedContent(
         epoch: state.activity.epoch, nameChanges: state.nameChanges,
         canBeAsked: state.asking != nil || state.isSynchronized || isEmpty)

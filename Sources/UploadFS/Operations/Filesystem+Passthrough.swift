@@ -221,11 +221,11 @@ extension Filesystem {
   /// Before the daemon opens a file that the scan has not come to: its own descriptor may write, so that afterwards it cannot be told
   /// whether another program writes it through a mount whose daemon has died. The file's lock and the namespace lock are held.
   func askForSurvivingWriter(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard mayHaveLentFiles.load(ordering: .relaxed), state.handles == 0, state.survivingWriter == nil,
-      !state.foundAnnounced, !state.wasCreatedHere
+    guard mayHaveLentFiles.load(ordering: .relaxed), state.handles == 0,
+      state.announcement.survivingWriter == nil, state.announcement.isToBeFound
     else { return }
     do throws(SystemError) {
-      state.survivingWriter = CapturedFile.SurvivingWriter(isOpenForWriting(try openByName(file)))
+      state.announcement.askedForSurvivingWriter(.init(isOpenForWriting(try openByName(file))))
     } catch {
       // The scan meets the same.
       return
@@ -237,7 +237,7 @@ extension Filesystem {
   func adoptSurvivingWriter(of file: CapturedFile) -> Bool {
     guard mayHaveLentFiles.load(ordering: .relaxed) else { return false }
     let isNew = file.state.withLock { state in
-      !state.foundAnnounced && !state.wasCreatedHere && !state.activity.isGone && state.activity.isQuiet
+      state.announcement.isToBeFound && !state.activity.isGone && state.activity.isQuiet
     }
     guard isNew else { return false }
     let reader: FileDescriptor
@@ -250,7 +250,7 @@ extension Filesystem {
     // The daemon's own descriptor, for a program that opens or truncates it, may write, too: what was asked before that is the answer.
     // Under one lock, so that no such descriptor comes between the two questions.
     let answer = file.state.withLock { state in
-      state.survivingWriter ?? CapturedFile.SurvivingWriter(isWrittenByOthers(state, reader))
+      state.announcement.survivingWriter ?? .init(isWrittenByOthers(state, reader))
     }
     switch answer {
     case .some: break
@@ -262,7 +262,7 @@ extension Filesystem {
     namespaceLock.shared {
       file.state.withLock { state in
         readMark(of: file, &state)
-        state.foundAnnounced = true
+        state.announcement.found()
         state.passthroughWriters += 1
         state.caching.leftMapping()
         do throws(SystemError) {

@@ -144,9 +144,9 @@ extension Filesystem {
   func announceFound(_ file: CapturedFile, again: Bool = false) {
     if adoptSurvivingWriter(of: file) { return }
     announce(file) { state in
-      guard again || !state.foundAnnounced && !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet
+      guard again || state.announcement.isToBeFound, !state.activity.isGone, state.activity.isQuiet
       else { return nil }
-      state.foundAnnounced = true
+      state.announcement.found()
       readMark(of: file, &state)
       return .found
     }

@@ -37,7 +37,7 @@ extension Filesystem {
       let file = adoptTmpfile(status, as: id, pin: pin)
       let opened = file.state.withLock { state in
         state.descriptor = descriptor
-        state.isTmpfile = true
+        state.announcement.madeWithoutName()
         _ = state.activity.openedForWriting()
         if isMarked { state.mark = .writing(in: instance) }
         // The kernel opens such a file for writing only.
@@ -63,16 +63,14 @@ extension Filesystem {
     -> FoundEntry
   {
     guard let file = known.file,
-      let holder = file.state.withLock({ $0.isTmpfile ? $0.descriptor ?? known.pin : nil })
+      let holder = file.state.withLock({ $0.announcement.isTmpfile ? $0.descriptor ?? known.pin : nil })
     else { throw .notFound }
     let place = try location(of: entry)
     try check(linkat(AT_FDCWD, holder.reopenPath, place.directory, place.path, AT_SYMLINK_FOLLOW))
     let status = try orUnmake(place) { (place) throws(SystemError) in try place.status() }
     withNodes { $0.table.giveFirstName(entry, to: node) }
     file.state.withLock { state in
-      state.isTmpfile = false
-      // The next event of it is preceded by this one.
-      state.openedIsPending = state.activity.writableOpens > 0
+      state.announcement.gotFirstName(isOpenForWriting: state.activity.writableOpens > 0)
     }
     return FoundEntry(node: node, status: shownInodes.shown(status))
   }

@@ -173,7 +173,7 @@ extension CapturedFile.State {
   fileprivate var isAsItsLabelSays: Bool {
     let isAtRest =
       activity.isQuiet && activity.isSettled && !activity.isGone && handles == 0 && descriptor == nil && backing == nil
-      && passthroughWriters == 0 && !isTmpfile && !openedIsPending
+      && passthroughWriters == 0 && !announcement.isTmpfile && !announcement.isOpenedPending
     let isOnDisk =
       isOnDisk && isSynchronized && mark == WriterStateXattr.none && !markIsOutdated && !isMarkUnsynced && asking == nil
     let isUnquestioned =
