@@ -614,8 +614,8 @@ import Testing
     file.state.withLock { state in
       state.refusal = DiskRefusal(.inputOutput)
       state.refusal?.lost = 0..<1
-      state.integrity.lostContent(.lostInWriteBack(errno: EIO, 0..<1))
-      state.settledIntegrity = state.integrity
+      state.integrity.present.lostContent(.lostInWriteBack(errno: EIO, 0..<1))
+      state.integrity.settleAsItIs()
     }
     let writer = try mounted.open("a", flags: O_WRONLY | O_TRUNC)
     try mounted.write(writer, [2])

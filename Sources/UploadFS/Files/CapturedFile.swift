@@ -28,9 +28,7 @@ final class CapturedFile: Sendable {
   struct State {
     var activity: WriterActivity
     var caching = CachingPolicy()
-    /// What became of the content in its writers' hands, now and when it was last settled.
-    @BoxedUnlessDefault var integrity = ContentIntegrity()
-    @BoxedUnlessDefault var settledIntegrity = ContentIntegrity()
+    var integrity = RevisionIntegrity()
     /// What the spool file is marked with; nil until it was read.
     var mark: WriterStateXattr?
     var changeTime = ChangeTime()
@@ -81,8 +79,6 @@ final class CapturedFile: Sendable {
     /// Open handles, readers included.
     var handles = 0
     var announcement: FileAnnouncement
-    /// Of the present content: it was made empty first.
-    var isWrittenAnew = false
     var byHand = ChangesByHand()
     /// The facts of the last time that the spool could be asked.
     var lastKnown = KnownAttributes()
@@ -169,23 +165,22 @@ extension CapturedFile.State {
 
   /// What the disk has refused is not given to it again. A program that has the file open still learns of it at each fsync.
   mutating func leaveToItsWriters() {
-    if let refusal { integrity.lostContent(.writeFailed(errno: refusal.error.code)) }
+    if let refusal { integrity.present.lostContent(.writeFailed(errno: refusal.error.code)) }
     refusal = nil
   }
 
-  /// What became of the content that there is: as long as no change has begun, what failed has left it as it was settled.
-  var contentIntegrity: ContentIntegrity { activity.hasOpenRevision ? integrity : settledIntegrity }
+  /// What became of the content that there is.
+  var contentIntegrity: ContentIntegrity { integrity.content(hasOpenRevision: activity.hasOpenRevision) }
 
-  /// The disk has lost some of the content; a settled one lacks it, whether or not a program has the file open.
+  /// The disk has lost some of the content.
   mutating func lostContent(_ cause: Interruption) {
-    integrity.lostContent(cause)
-    if !activity.hasOpenRevision { settledIntegrity.lostContent(cause) }
+    integrity.lostContent(cause, hasOpenRevision: activity.hasOpenRevision)
   }
 
   /// What the next run has to know as long as it is being written. What is missing, or in memory alone, its writer's death does not
   /// explain, and a later writer that goes on does not make it good.
   func markWhileWriting(in instance: SpoolInstance) -> WriterStateXattr {
-    if let lack = integrity.lack { return .interrupted(lack) }
+    if let lack = integrity.present.lack { return .interrupted(lack) }
     return refusal == nil ? .writing(in: instance) : .interrupted(.notOnDisk)
   }
 

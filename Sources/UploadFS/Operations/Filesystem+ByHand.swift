@@ -255,8 +255,8 @@ extension Filesystem {
         !state.activity.hasOpenRevision
       else { return nil }
       state.announcement.found()
-      state.integrity.changedByHand()
-      state.settledIntegrity = state.integrity
+      state.integrity.present.changedByHand()
+      state.integrity.settleAsItIs()
       keepMark(of: file, &state)
       return .found
     }
@@ -275,7 +275,7 @@ extension Filesystem {
     let mutation = beginUnrefusableMutation(of: file, .size(0), through: descriptor)
     file.state.withLock { state in
       state.byHand.forgetChange()
-      state.integrity.changedByHand()
+      state.integrity.present.changedByHand()
     }
     endMutation(mutation, of: file, through: descriptor, writtenBytes: nil)
     notices.pagesBecameStale(of: file.node)

@@ -12,7 +12,7 @@ extension Filesystem {
     for (number, handle) in handles.withLock({ $0.all }) {
       if case .file(let handle) = handle, handle.writes, !handle.isResting.load(ordering: .sequentiallyConsistent) {
         handle.file.state.withLock { state in
-          if state.activity.hasOpenRevision { state.integrity.lostContent(.mountDied) }
+          if state.activity.hasOpenRevision { state.integrity.present.lostContent(.mountDied) }
         }
       }
       release(number)

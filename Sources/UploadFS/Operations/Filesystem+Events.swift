@@ -146,7 +146,7 @@ extension Filesystem {
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
     snapshot.wasFound = !state.announcement.wasCreatedHere
-    snapshot.isWrittenAnew = state.isWrittenAnew
+    snapshot.isWrittenAnew = state.integrity.isWrittenAnew
     snapshot.released = state.released
     return snapshot
   }
@@ -247,7 +247,7 @@ extension Filesystem {
         do throws(SystemError) {
           try markWriting(file, &state, extent, through: descriptor)
         } catch {
-          state.integrity.lostContent(.writeFailed(errno: error.code))
+          state.integrity.present.lostContent(.writeFailed(errno: error.code))
         }
         return beginRevision(of: file, &state, &mutation)
       }
@@ -260,7 +260,6 @@ extension Filesystem {
     of file: CapturedFile, _ state: inout CapturedFile.State, _ mutation: inout ContentMutation
   ) -> PendingEvent? {
     if state.activity.needsNewRevision {
-      state.isWrittenAnew = false
       state.integrity.revisionBegan()
       state.byHand.forgetChange()
       state.forgetWhatWasSaved()
@@ -281,7 +280,7 @@ extension Filesystem {
       state.changeTime.changed()
       state.chunks.end(mutation, writtenBytes: writtenBytes)
       if let writtenBytes {
-        state.integrity.ended(mutation, writtenBytes: writtenBytes)
+        state.integrity.present.ended(mutation, writtenBytes: writtenBytes)
         noteGrowth(of: file, &state, writtenBytes: writtenBytes)
       }
       if writtenBytes != nil, case .size(let sizeBytes) = mutation.extent {
@@ -309,7 +308,7 @@ extension CapturedFile.State {
     _ extent: ContentExtent
   ) -> (mutation: ContentMutation, pendingEvent: WriterActivity.PendingEvent?) {
     let pendingEvent = activity.beginMutation()
-    if extent == .size(0) { isWrittenAnew = true }
+    integrity.began(extent)
     let mutation = ContentMutation(extent, epoch: activity.epoch)
     chunks.begin(mutation)
     return (mutation, pendingEvent)

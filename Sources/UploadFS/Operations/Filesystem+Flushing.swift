@@ -251,7 +251,7 @@ extension Filesystem {
   /// Of a file that was found cut short the disk has what is there, and the mark says from now on that something is missing. The
   /// file's lock and the namespace lock are held.
   private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) -> Bool {
-    let wanted = state.integrity.interruption.map { WriterStateXattr.interrupted($0) } ?? .none
+    let wanted = state.integrity.present.interruption.map { WriterStateXattr.interrupted($0) } ?? .none
     switch state.mark {
     case .closed?, .ended?: break
     // It was in memory alone for a while.

@@ -10,7 +10,7 @@ extension Filesystem {
   /// Of a settled content that is not whole: where nothing was ever written on the disk, and what the disk is known to have lost. The
   /// file's lock and the namespace lock are held.
   func noteLack(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard state.activity.isSettled, let cause = state.integrity.interruption else {
+    guard state.activity.isSettled, let cause = state.integrity.present.interruption else {
       state.lack = nil
       return
     }

@@ -47,8 +47,7 @@ extension Filesystem {
       let mark = take(found, of: file, &state, facts)
       state.found = nil
       state.mark = mark
-      state.integrity = ContentIntegrity(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
-      state.settledIntegrity = state.integrity
+      state.integrity.found(mark.interruption(sizeBytes: sizeBytes, in: instance))
       // Without a mark an earlier run has brought it to the disk.
       state.isOnDisk = mark == .none
       state.isSynchronized = mark == .none

@@ -149,7 +149,7 @@ extension Filesystem {
 
   /// What such a writer has done cannot be asked.
   private func doubtContent(of file: CapturedFile, _ error: SystemError) {
-    file.state.withLock { $0.integrity.lostContent(.writeFailed(errno: error.code)) }
+    file.state.withLock { $0.integrity.present.lostContent(.writeFailed(errno: error.code)) }
   }
 
   /// Who made the content durable before its close must not find the file interrupted after a power cut. What the writer did
@@ -170,7 +170,7 @@ extension Filesystem {
   /// touched, or when the disk had quotas by now: what they have written may lack something.
   private func doubtWrites(of files: [CapturedFile]) {
     guard !files.isEmpty, let code = possibleRefusal() else { return }
-    for file in files { file.state.withLock { $0.integrity.lostContent(.writeFailed(errno: code)) } }
+    for file in files { file.state.withLock { $0.integrity.present.lostContent(.writeFailed(errno: code)) } }
   }
 
   /// What the spool's disk may have told a writer of which the daemon does not know; nil where it had no reason to refuse anything.
@@ -277,7 +277,7 @@ extension Filesystem {
     }
     beginUnseenMutation(of: file, through: reader)
     // Whether it finishes or is killed, is unknown.
-    file.state.withLock { $0.integrity.lostContent(.mountDied) }
+    file.state.withLock { $0.integrity.present.lostContent(.mountDied) }
     passthroughWriters.withLock { $0.left.append(PassthroughWriters.Left(file: file, descriptor: reader)) }
     notices.checkEverySecond(true)
     return true
@@ -290,8 +290,8 @@ extension Filesystem {
     namespaceLock.shared {
       file.state.withLock { state in
         readMark(of: file, &state)
-        state.integrity.lostContent(.mountDied)
-        state.settledIntegrity = state.integrity
+        state.integrity.present.lostContent(.mountDied)
+        state.integrity.settleAsItIs()
       }
     }
   }

@@ -215,9 +215,9 @@ extension Filesystem {
       file.state.withLock({ $0.released?.isNeeded(for: extent) ?? false })
     else { return }
     announce(file) { state in
-      let known = state.integrity.interruption
-      state.integrity.lostContent(.changeRefused)
-      return state.integrity.interruption == known ? nil : .writeFailed(.changeRefused)
+      let known = state.integrity.present.interruption
+      state.integrity.present.lostContent(.changeRefused)
+      return state.integrity.present.interruption == known ? nil : .writeFailed(.changeRefused)
     }
     throw .inputOutput
   }

@@ -155,8 +155,8 @@ extension Filesystem {
   private func noteSaved(
     of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
-    let isInMemory = state.refusal != nil && state.integrity.lack == nil
-    let known = isInMemory ? .notOnDisk : state.integrity.interruption
+    let isInMemory = state.refusal != nil && state.integrity.present.lack == nil
+    let known = isInMemory ? .notOnDisk : state.integrity.present.interruption
     let mark = known.map { WriterStateXattr.interrupted($0) } ?? .none
     do throws(SystemError) {
       try keep(mark, of: file, &state, on: descriptor)
@@ -305,7 +305,7 @@ extension CapturedFile.State {
   /// is known, says nothing of this one: until the disk has taken it, nothing is read.
   mutating func forgetWhatWasSaved() {
     refusal?.pages = nil
-    if integrity.lossErrno == nil { refusal?.lost = nil }
+    if integrity.present.lossErrno == nil { refusal?.lost = nil }
   }
 }
 

@@ -54,7 +54,7 @@ extension Filesystem {
       handle.file.state.withLock { $0.isOnDisk = $0.isSynchronized }
       return true
     } catch {
-      handle.file.state.withLock { $0.integrity.lostContent(.writeFailed(errno: error.code)) }
+      handle.file.state.withLock { $0.integrity.present.lostContent(.writeFailed(errno: error.code)) }
       return false
     }
   }
@@ -85,7 +85,7 @@ extension Filesystem {
   /// A handle is released. The file's lock is held.
   func closed(_ handle: FileHandle, _ state: inout CapturedFile.State) -> PendingEvent? {
     let signal = handle.killingSignal.load(ordering: .relaxed)
-    if signal != 0, state.activity.hasOpenRevision { state.integrity.writerKilled(signal: signal) }
+    if signal != 0, state.activity.hasOpenRevision { state.integrity.present.writerKilled(signal: signal) }
     if handle.isResting.load(ordering: .sequentiallyConsistent) { state.restingWriters -= 1 }
     let hasRevision = state.activity.hasOpenRevision
     let pendingEvent = state.activity.closedForWriting()
@@ -102,8 +102,7 @@ extension Filesystem {
     noteWriteBack(of: file, &state)
     if hasRevision { state.forgetWhatWasSaved() }
     if state.refusal != nil || !state.isOnDisk { flushes.add(file) }
-    // Without a change, what failed has left the content as it was.
-    if hasRevision { state.settledIntegrity = state.integrity } else { state.integrity = state.settledIntegrity }
+    state.integrity.settled(hasRevision: hasRevision)
     if hasRevision || state.mark != WriterStateXattr.none { keepMark(of: file, &state, through: descriptor) }
   }
 
@@ -120,9 +119,9 @@ extension Filesystem {
 
   private func noteFailedWrite(_ file: CapturedFile, _ bytes: Range<UInt64>, _ cause: Interruption) {
     announce(file) { state in
-      let known = state.integrity.interruption
-      state.integrity.writeFailed(bytes, cause)
-      return state.integrity.interruption == known ? nil : .writeFailed(cause)
+      let known = state.integrity.present.interruption
+      state.integrity.present.writeFailed(bytes, cause)
+      return state.integrity.present.interruption == known ? nil : .writeFailed(cause)
     }
   }
 
@@ -141,7 +140,7 @@ extension Filesystem {
         noteCut(file, at: size)
       }
     } catch {
-      file.state.withLock { $0.integrity.lostContent(.writeFailed(errno: error.code)) }
+      file.state.withLock { $0.integrity.present.lostContent(.writeFailed(errno: error.code)) }
     }
   }
 
@@ -206,7 +205,7 @@ extension Filesystem {
     let epoch = try file.state.withLock { (state) throws(SystemError) in
       // The kernel says it once.
       if let refusal = state.refusal { throw refusal.error }
-      if let code = state.integrity.lossErrno { throw SystemError(code: code) }
+      if let code = state.integrity.present.lossErrno { throw SystemError(code: code) }
       return state.activity.mutationsInFlight == 0 ? state.activity.epoch : nil
     }
     do throws(SystemError) {
@@ -231,7 +230,7 @@ extension Filesystem {
   private func noteFailedSync(of file: CapturedFile, _ error: SystemError) {
     announce(file) { state in
       guard !state.activity.hasOpenRevision, !state.activity.isGone else {
-        state.integrity.lostContent(.writeFailed(errno: error.code))
+        state.integrity.present.lostContent(.writeFailed(errno: error.code))
         markLack(of: file, &state)
         return nil
       }
@@ -249,8 +248,8 @@ extension Filesystem {
         guard state.activity.epoch == epoch, state.activity.isQuiet, !state.byHand.hasChangedContent else { return }
         // What was found to be lost since then the user has not seen.
         if let present = snapshot.interruption, present.lostBytes != nil, present != interruption { return }
-        state.integrity.accepted()
-        state.settledIntegrity = state.integrity
+        state.integrity.present.accepted()
+        state.integrity.settleAsItIs()
         do throws(SystemError) {
           keepMark(of: file, &state, through: try openForMarks(file, state))
         } catch {
