@@ -218,7 +218,7 @@ import Testing
       for number in 0..<count { try mounted.make("a\(number)") }
       mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
       let file = try #require(mounted.filesystem.file(of: mounted.node("a0")))
-      #expect(file.state.withLock { $0.isOnDisk && !$0.isMarkUnsynced })
+      #expect(file.state.withLock { $0.disk.isOnDisk && !$0.disk.isMarkUnsynced })
     }
     #expect(try Self.found(folder)?.interruption == nil)
     do {
@@ -281,10 +281,10 @@ import Testing
     var changes = AttributeChanges()
     changes.size = 4096
     _ = try mounted.filesystem.setAttributes(of: file.node, changes, handle: nil)
-    #expect(file.state.withLock { $0.provenBytes } == 4096)
+    #expect(file.state.withLock { $0.disk.provenBytes } == 4096)
     let handle = try mounted.open("a", flags: O_WRONLY)
     try mounted.write(handle, at: 100, [4])
-    #expect(file.state.withLock { $0.provenBytes } == nil, "the disk has the mark")
+    #expect(file.state.withLock { $0.disk.provenBytes } == nil, "the disk has the mark")
     mounted.filesystem.release(handle)
   }
 
@@ -299,11 +299,11 @@ import Testing
     mounted.filesystem.release(handle)
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
-    #expect(file.state.withLock { $0.mark } == .interrupted(.writerKilled(signal: 9)), "the disk has it")
+    #expect(file.state.withLock { $0.disk.mark } == .interrupted(.writerKilled(signal: 9)), "the disk has it")
     handle = try mounted.open("a", flags: O_WRONLY)
     try mounted.write(handle, at: offset, [2])
-    #expect(file.state.withLock { $0.provenBytes } == (isWrittenOver ? nil : 1))
-    #expect(file.state.withLock { $0.mark?.isWriting } == true)
+    #expect(file.state.withLock { $0.disk.provenBytes } == (isWrittenOver ? nil : 1))
+    #expect(file.state.withLock { $0.disk.mark?.isWriting } == true)
     mounted.filesystem.release(handle)
   }
 
@@ -317,13 +317,14 @@ import Testing
     mounted.filesystem.release(handle)
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
-    #expect(file.state.withLock { $0.mark } == .interrupted(.writerKilled(signal: 9)), "the disk has it")
+    #expect(file.state.withLock { $0.disk.mark } == .interrupted(.writerKilled(signal: 9)), "the disk has it")
     handle = try mounted.open("a", flags: O_WRONLY)
     file.state.withLock { state in
-      (state.isSynchronized, state.provenBytes) = (false, nil)
+      state.disk.synchronized(false)
+      state.disk.marksAreCommitted()
       if let descriptor = state.descriptor { mounted.filesystem.keepMark(of: file, &state, through: descriptor) }
     }
-    #expect(file.state.withLock { $0.mark?.isProof == false && $0.provenBytes == 3 })
+    #expect(file.state.withLock { $0.disk.mark?.isProof == false && $0.disk.provenBytes == 3 })
     mounted.filesystem.release(handle)
   }
 
@@ -334,7 +335,7 @@ import Testing
     let mounted = try Mounted(folder: folder)
     mounted.filesystem.scanSpool()
     let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
-    #expect(file.state.withLock { $0.mark?.isUnproven == true && $0.provenBytes == .max })
+    #expect(file.state.withLock { $0.disk.mark?.isUnproven == true && $0.disk.provenBytes == .max })
   }
 
   @Test(.promises("S40c", "S41l")) func whatIsFoundCutShort_isSoAfterAFlushAndAnotherRestart() throws {
@@ -681,10 +682,10 @@ import Testing
       let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
       if isOnDisk {
         mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
-        #expect(file.state.withLock { $0.isOnDisk && !$0.isMarkUnsynced })
+        #expect(file.state.withLock { $0.disk.isOnDisk && !$0.disk.isMarkUnsynced })
       }
       #expect(
-        file.state.withLock { $0.mark }
+        file.state.withLock { $0.disk.mark }
           == (isOnDisk
             ? .interrupted(.writerKilled(signal: 9))
             : .ended(.writerKilled(signal: 9), in: mounted.filesystem.instance)))

@@ -29,15 +29,12 @@ final class CapturedFile: Sendable {
     var activity: WriterActivity
     var caching = CachingPolicy()
     var integrity = RevisionIntegrity()
-    /// What the spool file is marked with; nil until it was read.
-    var mark: WriterStateXattr?
+    var disk: DiskStanding
     var changeTime = ChangeTime()
     /// What it was found with, until it is read.
     var found: SpoolLabel.Found?
     /// What its label says beside its identity, its mark and what is missing; nil where that is nothing.
     var rest: LabelRest?
-    /// The disk did not take the mark of the content that was settled.
-    var markIsOutdated = false
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
     var doubt: SystemError?
     /// What the disk has refused of it; nil when everything that it was asked to keep is there, as far as is known.
@@ -50,22 +47,12 @@ final class CapturedFile: Sendable {
     var asking: KeptDescriptor?
     /// Writable handles of which a descriptor was closed and through which nothing was written since.
     var restingWriters = 0
-    /// The disk has everything that was written.
-    var isSynchronized = false
-    /// So many bytes the disk may still hold under no mark, which would prove them: it is not known to have any that was put since.
-    var provenBytes: UInt64?
-    /// The disk is not known to have the mark that says so.
-    var isMarkUnsynced = false
-    /// It has the names and the mark as well.
-    var isOnDisk = false
     /// What the disk lacks of it while a writer has it open.
     var growth = UnflushedGrowth()
     /// How often its disk is asked while a writer has it open.
     var idle = IdleWatch()
     /// What is missing of the content that was settled, once the daemon has looked.
     var lack: KnownLack?
-    /// Counts changes of its names.
-    var nameChanges: UInt64 = 0
     /// Where its chunks stand, for their subscribers; until it is settled.
     var chunks = ChunkChangeTracker()
     /// What is no longer in the spool.
@@ -128,7 +115,8 @@ final class CapturedFile: Sendable {
     self.key = key
     state = Mutex(
       State(
-        activity: isNew ? .created : .found, mark: isNew ? WriterStateXattr.none : nil, found: found,
+        activity: isNew ? .created : .found, disk: DiskStanding(mark: isNew ? WriterStateXattr.none : nil),
+        found: found,
         announcement: FileAnnouncement(wasCreatedHere: isNew)))
   }
 }

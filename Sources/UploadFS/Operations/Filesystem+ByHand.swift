@@ -287,7 +287,7 @@ extension Filesystem {
     do throws(SystemError) {
       keepMark(of: file, &state, through: try openForMarks(file, state))
     } catch {
-      state.markIsOutdated = true
+      state.disk.markIsOutdated()
       flushes.add(file)
     }
   }

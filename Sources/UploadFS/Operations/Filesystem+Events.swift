@@ -140,10 +140,10 @@ extension Filesystem {
       mutationsInFlight: state.activity.mutationsInFlight,
       interruption: refusal ?? doubt ?? state.contentIntegrity.interruption,
       // What could not be read may say that it is.
-      isPartlyReleased: state.released != nil || state.mark == nil, pointer: state.pointer,
+      isPartlyReleased: state.released != nil || state.disk.mark == nil, pointer: state.pointer,
       user: state.lastKnown.user, group: state.lastKnown.group,
       diskErrno: state.refusal?.error.code,
-      isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
+      isOnDisk: state.disk.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
     snapshot.wasFound = !state.announcement.wasCreatedHere
     snapshot.isWrittenAnew = state.integrity.isWrittenAnew
@@ -155,7 +155,7 @@ extension Filesystem {
   func canBeRead(_ file: CapturedFile, _ state: CapturedFile.State) -> Bool {
     do throws(SystemError) {
       _ = try statusLocked(of: file, state)
-      if state.mark == nil { _ = try label(of: file, state, at: location(of: file.node)) }
+      if state.disk.mark == nil { _ = try label(of: file, state, at: location(of: file.node)) }
       return true
     } catch {
       return error.isAbsence && state.descriptor == nil
@@ -175,9 +175,7 @@ extension Filesystem {
     announce(file) { state in
       guard !state.activity.isGone else { return nil }
       if nodes.withLock({ $0.table.isNamed(file.node) }) {
-        // The folders are to be synced.
-        state.isOnDisk = false
-        state.nameChanges += 1
+        state.disk.namesChanged()
         flushes.add(file)
         return .namesChanged
       }
@@ -206,7 +204,7 @@ extension Filesystem {
       // The mark first: where it cannot be put nothing changes, and what is known of the content stays so.
       try announceInOrder(file) { (state) throws(SystemError) in
         // What an earlier run has left on the file is not known, and would be written over.
-        guard state.mark != nil else { throw state.doubt ?? .inputOutput }
+        guard state.disk.mark != nil else { throw state.doubt ?? .inputOutput }
         try markWriting(file, &state, extent, through: descriptor)
         return nil
       }
@@ -217,7 +215,7 @@ extension Filesystem {
       do throws(SystemError) {
         try announceInOrder(file) { (state) throws(SystemError) in
           // What an earlier run has left on the file is not known, and would be written over.
-          guard state.mark != nil else { throw state.doubt ?? .inputOutput }
+          guard state.disk.mark != nil else { throw state.doubt ?? .inputOutput }
           try markWriting(file, &state, extent, through: descriptor)
           return beginRevision(of: file, &state, &mutation)
         }

@@ -252,7 +252,7 @@ extension Filesystem {
         // Sent once no lock is held, before anything else is said of this file.
         if writes {
           state.announcement.created(isOpenedPending: state.activity.openedForWriting() != nil)
-          if isMarked { state.mark = .writing(in: instance) }
+          if isMarked { state.disk.doubted(.writing(in: instance)) }
           flushes.add(file)
         }
         let request = Request(reads: access != O_WRONLY, writes: writes, isNewContent: true, opener: caller.thread)
@@ -286,7 +286,7 @@ extension Filesystem {
       openCaptures.closed()
       defer { state.descriptor = nil }
       let isChanged = handle.writes || state.activity.epoch > 0
-      mustSynchronize = isChanged && !state.isSynchronized && !state.activity.isGone && state.asking == nil
+      mustSynchronize = isChanged && !state.disk.isSynchronized && !state.activity.isGone && state.asking == nil
       return state.descriptor
     }
     // Closed here, without the lock, unless a system call of another thread still uses it. Where the kernel could not be asked

@@ -61,7 +61,7 @@ extension Filesystem {
       for (file, _) in files { flushes.add(file) }
       return
     }
-    let unsynced = files.filter { file, _ in file.state.withLock { $0.isMarkUnsynced } }
+    let unsynced = files.filter { file, _ in file.state.withLock { $0.disk.isMarkUnsynced } }
     let areTogether = unsynced.count > Self.filesFlushedAloneMax && synchronizeAll()
     if !areTogether {
       for (file, _) in unsynced where !synchronizeMark(of: file) {
@@ -75,9 +75,9 @@ extension Filesystem {
   private func synchronizeMark(of file: CapturedFile) -> Bool {
     do throws(SystemError) {
       let descriptor = try namespaceLock.shared { () throws(SystemError) in try openForSync(file) }
-      let mark = file.state.withLock { $0.mark }
+      let mark = file.state.withLock { $0.disk.mark }
       try check(fsync(descriptor.number))
-      file.state.withLock { state in if state.mark == mark { state.isMarkUnsynced = false } }
+      file.state.withLock { state in if state.disk.mark == mark { state.disk.markIsSynced() } }
       return true
     } catch {
       return error.isAbsence
@@ -161,11 +161,11 @@ extension Filesystem {
   private func markAgain(_ file: CapturedFile) {
     namespaceLock.shared {
       file.state.withLock { state in
-        guard state.markIsOutdated, !state.activity.isGone, state.activity.isQuiet else { return }
+        guard state.disk.isMarkOutdated, !state.activity.isGone, state.activity.isQuiet else { return }
         do throws(SystemError) {
           keepMark(of: file, &state, through: try openForMarks(file, state))
         } catch  where error.isAbsence {
-          state.markIsOutdated = false
+          state.disk.markIsOutdated(false)
         } catch {
           flushes.add(file)
         }
@@ -194,13 +194,13 @@ extension Filesystem {
     file.state.withLock { state in
       // What is in progress may get to the file after the sync, and be over when that is: its end brings the file here again.
       guard state.refusal == nil, !state.activity.isGone, state.activity.mutationsInFlight == 0 else { return nil }
-      let isClosed = state.mark?.isUnproven == true && !state.isSynchronized
+      let isClosed = state.disk.mark?.isUnproven == true && !state.disk.isSynchronized
       let isSettled = state.activity.isSettled && !state.announcement.isTmpfile
-      guard isClosed || (isSettled && !state.isOnDisk && state.mark != nil) else { return nil }
+      guard isClosed || (isSettled && !state.disk.isOnDisk && state.disk.mark != nil) else { return nil }
       let isEmpty = state.announcement.wasCreatedHere && state.activity.epoch <= 1
       return ClosedContent(
-        epoch: state.activity.epoch, nameChanges: state.nameChanges,
-        canBeAsked: state.asking != nil || state.isSynchronized || isEmpty)
+        epoch: state.activity.epoch, nameChanges: state.disk.nameChanges,
+        canBeAsked: state.asking != nil || state.disk.isSynchronized || isEmpty)
     }
   }
 
@@ -226,7 +226,7 @@ extension Filesystem {
       file.state.withLock { state in
         noteWriteBack(of: file, &state)
         guard state.activity.epoch == content.epoch, state.refusal == nil else { return false }
-        state.isSynchronized = true
+        state.disk.synchronized(true)
         defer { state.asking = nil }
         return removeMark(of: file, &state)
       }
@@ -235,14 +235,14 @@ extension Filesystem {
 
   private func noteOnDisk(_ file: CapturedFile, _ content: ClosedContent, isMarkSynced: Bool) {
     announce(file) { state in
-      guard state.activity.epoch == content.epoch, state.refusal == nil, state.isSynchronized else { return nil }
-      if isMarkSynced { state.isMarkUnsynced = false }
-      guard state.activity.isSettled, !state.isOnDisk, !state.isMarkUnsynced else { return nil }
-      guard state.nameChanges == content.nameChanges else {
+      guard state.activity.epoch == content.epoch, state.refusal == nil, state.disk.isSynchronized else { return nil }
+      if isMarkSynced { state.disk.markIsSynced() }
+      guard state.activity.isSettled, !state.disk.isOnDisk, !state.disk.isMarkUnsynced else { return nil }
+      guard state.disk.nameChanges == content.nameChanges else {
         flushes.add(file)
         return nil
       }
-      state.isOnDisk = true
+      state.disk.everythingIsThere()
       return .onDisk
     }
     letGoIfUnneeded(file)
@@ -252,16 +252,15 @@ extension Filesystem {
   /// file's lock and the namespace lock are held.
   private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) -> Bool {
     let wanted = state.integrity.present.interruption.map { WriterStateXattr.interrupted($0) } ?? .none
-    switch state.mark {
+    switch state.disk.mark {
     case .closed?, .ended?: break
     // It was in memory alone for a while.
-    case .interrupted(.notOnDisk)? where state.mark != wanted && state.activity.isSettled: break
+    case .interrupted(.notOnDisk)? where state.disk.mark != wanted && state.activity.isSettled: break
     default: return true
     }
     do throws(SystemError) {
       try keep(wanted, of: file, &state, on: try descriptorWithName(of: file, state))
-      state.mark = wanted
-      state.isMarkUnsynced = true
+      state.disk.proved(wanted)
       return true
     } catch {
       // The mark that stays proves nothing after a power cut: it is tried again, unless the file does not stand there any more.

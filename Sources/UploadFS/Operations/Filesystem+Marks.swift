@@ -13,8 +13,8 @@ extension Filesystem {
     _ mark: WriterStateXattr, of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor
   ) throws(SystemError) {
     // What the label says is not known, and would be written over.
-    guard state.mark != nil else { throw state.doubt ?? .inputOutput }
-    noteProven(&state, wasOnDisk: state.isSynchronized)
+    guard state.disk.mark != nil else { throw state.doubt ?? .inputOutput }
+    state.disk.noteProven(sizeBytes: state.lastKnown.sizeBytes, wasOnDisk: state.disk.isSynchronized)
     if marksWriters, put(state.label(of: file.id, mark), &state, on: descriptor) {
       // It would decide against the attribute.
       try markRecord.forget(file.key.inode)
@@ -27,7 +27,7 @@ extension Filesystem {
 
   /// What the file's label says becomes what is known of it now. False, with errno, where the disk does not take it.
   func putLabel(of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor) -> Bool {
-    guard let mark = state.mark else { return false }
+    guard let mark = state.disk.mark else { return false }
     return put(state.label(of: file.id, mark), &state, on: descriptor)
   }
 
@@ -38,7 +38,7 @@ extension Filesystem {
 
   /// A file of an earlier run is met for the first time: what its mark says. The file's lock and the namespace lock are held.
   func readMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard state.mark == nil else { return }
+    guard state.disk.mark == nil else { return }
     do throws(SystemError) {
       let place = try location(of: file.node)
       let found = try label(of: file, state, at: place)
@@ -46,14 +46,9 @@ extension Filesystem {
       let sizeBytes = facts.sizeBytes
       let mark = take(found, of: file, &state, facts)
       state.found = nil
-      state.mark = mark
+      state.disk.found(mark)
       state.integrity.found(mark.interruption(sizeBytes: sizeBytes, in: instance))
-      // Without a mark an earlier run has brought it to the disk.
-      state.isOnDisk = mark == .none
-      state.isSynchronized = mark == .none
-      // The run that put it may have ended before the disk had it: there any other may stand, over any other length.
-      if mark != .none, !mark.isProof { state.provenBytes = .max }
-      if !state.isOnDisk { flushes.add(file) }
+      if !state.disk.isOnDisk { flushes.add(file) }
     } catch {
       // It may not stand there now, and be back in a moment with whatever mark it has.
       state.doubt = error
@@ -65,57 +60,45 @@ extension Filesystem {
   func markWriting(
     _ file: CapturedFile, _ state: inout CapturedFile.State, _ extent: ContentExtent, through descriptor: FileDescriptor
   ) throws(SystemError) {
-    let wasOnDisk = state.isSynchronized
-    state.isSynchronized = false
-    state.isOnDisk = false
+    let wasOnDisk = state.disk.isSynchronized
+    state.disk.contentIsNotThere()
     beginAsking(&state, of: descriptor)
     let writing = state.markWhileWriting(in: instance)
-    noteProven(&state, wasOnDisk: wasOnDisk)
+    state.disk.noteProven(sizeBytes: state.lastKnown.sizeBytes, wasOnDisk: wasOnDisk)
     if state.activity.writableOpens > 0 {
-      if state.mark != writing {
+      if state.disk.mark != writing {
         try keep(writing, of: file, &state, on: descriptor)
-        state.mark = writing
-        state.isMarkUnsynced = false
+        state.disk.isWritten(writing)
       }
       try commitMark(&state, before: extent)
       return
     }
-    // Until the disk has the mark that comes after it, the file has its new length there under none.
-    if case .size(let sizeBytes) = extent, let provenBytes = state.provenBytes {
-      state.provenBytes = max(provenBytes, sizeBytes)
-    }
-    if state.mark != writing, state.mark?.isUnproven == true, !writing.isWriting {
+    if case .size(let sizeBytes) = extent { state.disk.sizeChangesUnmarked(to: sizeBytes) }
+    if state.disk.mark != writing, state.disk.mark?.isUnproven == true, !writing.isWriting {
       // As it is, it proves of the changed content as little as of this one.
       try keep(writing, of: file, &state, on: descriptor)
-      state.mark = writing
+      state.disk.doubted(writing)
     }
   }
 
-  /// What the mark proves that stands now is proven on the disk until that has the one that comes after it, whatever that says.
-  private func noteProven(_ state: inout CapturedFile.State, wasOnDisk: Bool) {
-    guard state.mark == WriterStateXattr.none ? wasOnDisk : state.mark?.isProof == true else { return }
-    state.provenBytes = state.lastKnown.sizeBytes
-  }
-
-  /// The disk may get other bytes in the place of those that it has before it gets the mark. The mark would prove what is neither
-  /// the one content nor the other. What only adds bytes, or cuts them off, is in the journal after the mark.
+  /// The file's lock is held.
   private func commitMark(
     _ state: inout CapturedFile.State, before extent: ContentExtent
   ) throws(SystemError) {
-    guard let provenBytes = state.provenBytes, extent.changesBytes(ofSize: provenBytes) else { return }
+    guard state.disk.needsMark(before: extent) else { return }
     try markRecord.commitEarlier()
-    state.provenBytes = nil
+    state.disk.marksAreCommitted()
   }
 
   /// Something of the content is missing, or in memory alone: should the mount die, neither is it whole, nor does a later writer who
   /// goes on make that good. Where it cannot be put, the mark that was there stands. The file's lock is held.
   func markLack(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard let known = state.mark, let descriptor = state.descriptor ?? state.asking?.descriptor else { return }
+    guard let known = state.disk.mark, let descriptor = state.descriptor ?? state.asking?.descriptor else { return }
     let wanted = state.markWhileWriting(in: instance)
     guard wanted.isDoubt, !wanted.isWriting, wanted != known else { return }
     do throws(SystemError) {
       try keep(wanted, of: file, &state, on: descriptor)
-      state.mark = wanted
+      state.disk.doubted(wanted)
     } catch {
       // It is tried again with the next change, at the close, and each time that the content is given to the disk again.
     }
@@ -126,23 +109,20 @@ extension Filesystem {
   @discardableResult
   func keepMark(of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor) -> Bool {
     do throws(SystemError) {
-      guard let mark = state.mark else { return true }
+      guard let mark = state.disk.mark else { return true }
       let wanted = try wantedMark(state, descriptor)
       if wanted.isUnproven { flushes.add(file) }
       guard mark != wanted else { return true }
       try keep(wanted, of: file, &state, on: descriptor)
-      state.mark = wanted
-      state.markIsOutdated = false
-      state.isMarkUnsynced = true
+      state.disk.settled(wanted)
       // What its writer has made durable must not be found interrupted after a power cut.
-      guard wanted == .none, state.isSynchronized else { return true }
+      guard wanted == .none, state.disk.isSynchronized else { return true }
       try check(fsync(descriptor.number))
       try markRecord.synchronize()
-      state.isMarkUnsynced = false
+      state.disk.markIsSynced()
       return true
     } catch {
-      state.isOnDisk = false
-      state.markIsOutdated = true
+      state.disk.markWasRefused()
       flushes.add(file)
       return false
     }
@@ -183,9 +163,9 @@ extension Filesystem {
     if let lack = state.contentIntegrity.lack { return .interrupted(lack) }
     if state.refusal != nil { return .interrupted(.notOnDisk) }
     if let interruption = state.contentIntegrity.interruption {
-      return state.isSynchronized ? .interrupted(interruption) : .ended(interruption, in: instance)
+      return state.disk.isSynchronized ? .interrupted(interruption) : .ended(interruption, in: instance)
     }
-    guard !state.isSynchronized else { return .none }
+    guard !state.disk.isSynchronized else { return .none }
     return .closed(sizeBytes: UInt64(clamping: try descriptor.status().st_size), in: instance)
   }
 }

@@ -162,7 +162,7 @@ extension Filesystem {
       return
     }
     handle.file.state.withLock { state in
-      if state.passthroughWriters == 1, state.activity.mutationsInFlight == 1 { state.isSynchronized = true }
+      if state.passthroughWriters == 1, state.activity.mutationsInFlight == 1 { state.disk.synchronized(true) }
     }
   }
 
@@ -267,10 +267,10 @@ extension Filesystem {
         state.caching.leftMapping()
         do throws(SystemError) {
           try keep(.writing(in: instance), of: file, &state, on: reader)
-          state.mark = .writing(in: instance)
+          state.disk.doubted(.writing(in: instance))
         } catch {
           // What it is now, an interrupted content, is known to this run; the flush tries it again.
-          state.markIsOutdated = true
+          state.disk.markIsOutdated()
           flushes.add(file)
         }
       }

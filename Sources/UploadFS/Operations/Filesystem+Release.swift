@@ -58,7 +58,7 @@ extension Filesystem {
       file.state.withLock { state in
         readMark(of: file, &state)
         // What the file's label says of it is known, or it would be written over.
-        guard state.mark != nil, !state.activity.isGone, state.passthroughWriters == 0, state.backing == nil,
+        guard state.disk.mark != nil, !state.activity.isGone, state.passthroughWriters == 0, state.backing == nil,
           let descriptor = writableDescriptor(of: file, state)
         else { return nil }
         return nameStill(candidate, of: file, &state, on: descriptor)

@@ -39,7 +39,7 @@ extension Filesystem {
         state.descriptor = descriptor
         state.announcement.madeWithoutName()
         _ = state.activity.openedForWriting()
-        if isMarked { state.mark = .writing(in: instance) }
+        if isMarked { state.disk.doubted(.writing(in: instance)) }
         // The kernel opens such a file for writing only.
         let request = Request(
           reads: flags & O_ACCMODE == O_RDWR, writes: true, isNewContent: true, opener: caller.thread)

@@ -174,8 +174,7 @@ extension CapturedFile.State {
     let isAtRest =
       activity.isQuiet && activity.isSettled && !activity.isGone && handles == 0 && descriptor == nil && backing == nil
       && passthroughWriters == 0 && !announcement.isTmpfile && !announcement.isOpenedPending
-    let isOnDisk =
-      isOnDisk && isSynchronized && mark == WriterStateXattr.none && !markIsOutdated && !isMarkUnsynced && asking == nil
+    let isOnDisk = disk.isAtRest && asking == nil
     let isUnquestioned =
       refusal == nil && doubt == nil && released == nil && contentIntegrity.interruption == nil
       && !byHand.hasChangedContent && byHand.missedSinceSeconds == nil

@@ -26,8 +26,7 @@ extension Filesystem {
 
   /// The disk has refused something of the file. The file's lock is held.
   func noteRefusal(of file: CapturedFile, _ state: inout CapturedFile.State, _ error: SystemError) {
-    state.isSynchronized = false
-    state.isOnDisk = false
+    state.disk.contentIsNotThere()
     if state.refusal == nil { state.refusal = DiskRefusal(error) }
     state.refusal?.error = error
     state.refusals += 1
@@ -160,14 +159,13 @@ extension Filesystem {
     let mark = known.map { WriterStateXattr.interrupted($0) } ?? .none
     do throws(SystemError) {
       try keep(mark, of: file, &state, on: descriptor)
-      state.mark = mark
-      state.markIsOutdated = false
+      state.disk.saved(mark)
     } catch {
-      state.markIsOutdated = true
+      state.disk.markIsOutdated()
       flushes.add(file)
     }
     guard state.refusal == nil else { return }
-    state.isSynchronized = true
+    state.disk.synchronized(true)
     state.asking = nil
   }
 

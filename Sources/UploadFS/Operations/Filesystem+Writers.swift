@@ -51,7 +51,7 @@ extension Filesystem {
     do throws(SystemError) {
       try makeDurable(handle, dataOnly: false)
       try synchronizeFolders(of: handle.file)
-      handle.file.state.withLock { $0.isOnDisk = $0.isSynchronized }
+      handle.file.state.withLock { $0.disk.namesAreSynced() }
       return true
     } catch {
       handle.file.state.withLock { $0.integrity.present.lostContent(.writeFailed(errno: error.code)) }
@@ -101,9 +101,9 @@ extension Filesystem {
     guard pendingEvent == .settled else { return }
     noteWriteBack(of: file, &state)
     if hasRevision { state.forgetWhatWasSaved() }
-    if state.refusal != nil || !state.isOnDisk { flushes.add(file) }
+    if state.refusal != nil || !state.disk.isOnDisk { flushes.add(file) }
     state.integrity.settled(hasRevision: hasRevision)
-    if hasRevision || state.mark != WriterStateXattr.none { keepMark(of: file, &state, through: descriptor) }
+    if hasRevision || state.disk.mark != WriterStateXattr.none { keepMark(of: file, &state, through: descriptor) }
   }
 
   /// A write failed before or in its system call.
@@ -221,7 +221,7 @@ extension Filesystem {
     }
     file.state.withLock { state in
       guard state.refusal == nil else { return }
-      state.isSynchronized = state.activity.epoch == epoch && state.activity.mutationsInFlight == 0
+      state.disk.synchronized(state.activity.epoch == epoch && state.activity.mutationsInFlight == 0)
     }
   }
 
