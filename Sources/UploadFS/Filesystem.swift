@@ -317,7 +317,7 @@ public final class Filesystem: Sendable, FileContents {
   /// What the spool says of a node, wherever it is: open, named, or unlinked and still known. The namespace lock is held.
   func statusInSpool(of node: NodeID) throws(SystemError) -> stat {
     guard let known = nodes.withLock({ $0.table[node] }) else { throw .stale }
-    if let descriptor = known.file?.state.withLock({ $0.descriptor }) { return try descriptor.status() }
+    if let descriptor = known.file?.state.withLock({ $0.handles.descriptor }) { return try descriptor.status() }
     if node != .root, known.names.isEmpty {
       guard let pin = known.pin else { throw .stale }
       return try pin.status()

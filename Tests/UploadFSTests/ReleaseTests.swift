@@ -110,7 +110,7 @@ struct ReleaseTests {
     try recorded.release([1, 2, 3])
     recorded.disk.isFull.store(false, ordering: .relaxed)
     let file = try #require(recorded.mounted.filesystem.file(of: recorded.mounted.node("a.mov")))
-    let descriptor = try #require(file.state.withLock { $0.descriptor })
+    let descriptor = try #require(file.state.withLock { $0.handles.descriptor })
     #expect(
       failure { try recorded.mounted.filesystem.truncate(file, to: Int64(2 * Self.chunk + 1), through: descriptor) }
         == EIO)
@@ -242,7 +242,7 @@ struct ReleaseTests {
     let recorded = try Recorded(folder: folder, holeMaking: disk.holeMaking)
     let (filesystem, handle) = (recorded.mounted.filesystem, recorded.handle)
     let file = try #require(filesystem.file(of: recorded.mounted.node("a.mov")))
-    let descriptor = try #require(file.state.withLock { $0.descriptor })
+    let descriptor = try #require(file.state.withLock { $0.handles.descriptor })
     let failed = Mutex(false)
     disk.meanwhile.withLock {
       $0 = {

@@ -322,7 +322,9 @@ import Testing
     file.state.withLock { state in
       state.disk.synchronized(false)
       state.disk.marksAreCommitted()
-      if let descriptor = state.descriptor { mounted.filesystem.keepMark(of: file, &state, through: descriptor) }
+      if let descriptor = state.handles.descriptor {
+        mounted.filesystem.keepMark(of: file, &state, through: descriptor)
+      }
     }
     #expect(file.state.withLock { $0.disk.mark?.isProof == false && $0.disk.provenBytes == 3 })
     mounted.filesystem.release(handle)

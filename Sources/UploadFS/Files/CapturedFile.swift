@@ -45,8 +45,6 @@ final class CapturedFile: Sendable {
     /// file open by then, and each of them once: so nothing is synced through this one, and only ``Filesystem/noteWriteBack(of:_:)``
     /// asks it. Nil where no more can be kept.
     var asking: KeptDescriptor?
-    /// Writable handles of which a descriptor was closed and through which nothing was written since.
-    var restingWriters = 0
     /// What the disk lacks of it while a writer has it open.
     var growth = UnflushedGrowth()
     /// How often its disk is asked while a writer has it open.
@@ -57,14 +55,7 @@ final class CapturedFile: Sendable {
     var chunks = ChunkChangeTracker()
     /// What is no longer in the spool.
     @Boxed var released: ReleasedChunks?
-    /// The open file that all handles share; present while there is a handle.
-    var descriptor: FileDescriptor?
-    /// The same file as the kernel knows it; present while a handle passes the daemon.
-    var backing: BackingID?
-    /// Handles through which it may change without the daemon's knowledge, and mappings that they have left.
-    var passthroughWriters = 0
-    /// Open handles, readers included.
-    var handles = 0
+    var handles = SharedHandles()
     var announcement: FileAnnouncement
     var byHand = ChangesByHand()
     /// The facts of the last time that the spool could be asked.
@@ -139,10 +130,7 @@ extension CapturedFile.State {
   }
 
   /// No writer writes, and every one has closed a descriptor since it last did.
-  var areWritersResting: Bool {
-    // A writer that passes the daemon is one mutation as long as it has the file open.
-    restingWriters == activity.writableOpens && activity.mutationsInFlight == passthroughWriters
-  }
+  var areWritersResting: Bool { handles.areWritersResting(in: activity) }
 
   /// What has no name any more is not kept.
   mutating func lostLastName() {
@@ -173,7 +161,7 @@ extension CapturedFile.State {
   }
 
   /// The epoch of a content that its writers have closed; nil where a writer may be changing it.
-  var wholeEpoch: UInt64? { areWritersResting && passthroughWriters == 0 ? activity.epoch : nil }
+  var wholeEpoch: UInt64? { areWritersResting && !handles.hasPassthroughWriter ? activity.epoch : nil }
 }
 
 extension CapturedFile.KnownAttributes {

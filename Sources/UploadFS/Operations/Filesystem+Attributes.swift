@@ -126,7 +126,7 @@ extension Filesystem {
   ) throws(SystemError) {
     guard let known = nodes.withLock({ $0.table[node] }) else { throw .stale }
     if node != .root, known.names.isEmpty {
-      let opened = known.file?.state.withLock { $0.descriptor }
+      let opened = known.file?.state.withLock { $0.handles.descriptor }
       guard let holder = descriptor ?? opened ?? known.pin else { throw .stale }
       return try body(AT_FDCWD, holder.reopenPath, true)
     }

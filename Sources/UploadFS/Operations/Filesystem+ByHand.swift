@@ -51,7 +51,7 @@ extension Filesystem {
 
   /// A file with a writer is checked each second.
   func checkOpenFile(_ file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard let descriptor = state.descriptor, state.activity.mutationsInFlight == 0 else { return }
+    guard let descriptor = state.handles.descriptor, state.activity.mutationsInFlight == 0 else { return }
     note(Result { () throws(SystemError) in try descriptor.status() }, of: file, &state)
   }
 

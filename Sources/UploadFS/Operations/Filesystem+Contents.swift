@@ -14,7 +14,7 @@ extension Filesystem {
         var snapshot = snapshotLocked(of: file, &state)
         // Until it is said that the content is another one, nothing of it is read.
         if state.byHand.hasChangedContent { snapshot.mutationsInFlight += 1 }
-        guard snapshot.names.isEmpty, state.handles == 0 else { return snapshot }
+        guard snapshot.names.isEmpty, state.handles.count == 0 else { return snapshot }
         noteMissing(file, &state)
         return nil
       }
@@ -42,8 +42,8 @@ extension Filesystem {
   func growth(of id: FileID, chunkBytes: Int, anew: Bool, for subscriber: SubscriberID) -> GrowthReport? {
     guard let file = file(of: id) else { return nil }
     return file.state.withLock { state in
-      guard state.activity.writableOpens > 0, state.passthroughWriters == 0, !state.activity.isGone,
-        let descriptor = state.descriptor
+      guard state.activity.writableOpens > 0, !state.handles.hasPassthroughWriter, !state.activity.isGone,
+        let descriptor = state.handles.descriptor
       else {
         return nil
       }
@@ -113,7 +113,7 @@ extension Filesystem {
         let isIdle = file.state.withLock { state in
           _ = snapshotLocked(of: file, &state)
           return !state.byHand.hasChangedContent && state.activity.epoch == candidate.epoch && state.activity.isQuiet
-            && state.handles == 0
+            && state.handles.count == 0
             && !state.activity.isGone
         }
         guard isIdle else { return (nil, false) }
@@ -159,7 +159,7 @@ extension Filesystem {
     do throws(SystemError) {
       return try openByName(file)
     } catch  where error == .stale || error == .notFound {
-      guard let shared = file.state.withLock({ $0.descriptor }), shared.isReadable else { throw error }
+      guard let shared = file.state.withLock({ $0.handles.descriptor }), shared.isReadable else { throw error }
       return shared
     }
   }

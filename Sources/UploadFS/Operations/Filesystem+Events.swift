@@ -117,7 +117,7 @@ extension Filesystem {
     do throws(SystemError) {
       state.lastKnown = CapturedFile.KnownAttributes(try statusLocked(of: file, state))
       noteContent(of: file, &state)
-    } catch  where error.isAbsence && state.descriptor == nil {
+    } catch  where error.isAbsence && state.handles.descriptor == nil {
       // As it was. What has gone, or is another file, before it was ever looked at was something: it is not known what.
       if !names.isEmpty { noteMissing(file, &state) }
       if !state.lastKnown.areKnown {
@@ -158,13 +158,13 @@ extension Filesystem {
       if state.disk.mark == nil { _ = try label(of: file, state, at: location(of: file.node)) }
       return true
     } catch {
-      return error.isAbsence && state.descriptor == nil
+      return error.isAbsence && state.handles.descriptor == nil
     }
   }
 
   /// The file's lock and the namespace lock are held.
   func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
-    if let descriptor = state.descriptor { return try descriptor.status() }
+    if let descriptor = state.handles.descriptor { return try descriptor.status() }
     let status = try location(of: file.node).status()
     guard file.matches(status) else { throw .stale }
     return status

@@ -76,12 +76,13 @@ extension Filesystem {
   ) throws(SystemError) -> Opened {
     readMark(of: file, &state)
     let descriptor: FileDescriptor
-    if let shared = state.descriptor, shared.isReadable || !request.reads, shared.isWritable || !request.writes {
+    if let shared = state.handles.descriptor, shared.isReadable || !request.reads, shared.isWritable || !request.writes
+    {
       descriptor = shared
     } else {
-      if state.handles == 0 { try openCaptures.requireRoom() }
+      if state.handles.count == 0 { try openCaptures.requireRoom() }
       descriptor = try openSpoolFile(file, &state, writes: request.writes)
-      state.descriptor = descriptor
+      state.handles.share(descriptor)
     }
     let mode: mode_t
     do throws(SystemError) {
@@ -98,22 +99,21 @@ extension Filesystem {
     _ file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor, mode: mode_t,
     _ request: Request
   ) -> Opened {
-    state.handles += 1
-    if state.handles == 1 { openCaptures.opened() }
+    if state.handles.opened() { openCaptures.opened() }
     let wholeEpoch = state.wholeEpoch
     if request.writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
     let opening = CachingPolicy.Opening(
       reads: request.reads, writes: request.writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
     let choice = chooseRoute(of: file, &state, descriptor, opening, isNewContent: request.isNewContent)
     state.caching.opened(choice)
-    if choice.writesUnseen { state.passthroughWriters += 1 }
+    if choice.writesUnseen { state.handles.passthroughWriterBegan() }
     if choice.route.isPassthrough { passthroughOpens.add(1, ordering: .relaxed) }
     let handle = FileHandle(
       file: file, descriptor: descriptor, choice: choice, opener: request.opener, wholeEpoch: wholeEpoch)
     return Opened(
       handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.route.isDirect,
       keepsCache: choice.keepsCache, skipsFlush: !request.writes,
-      backing: choice.route.isPassthrough ? state.backing : nil,
+      backing: choice.route.isPassthrough ? state.handles.backing : nil,
       changesUnseen: choice.writesUnseen)
   }
 
@@ -139,7 +139,7 @@ extension Filesystem {
     askForSurvivingWriter(of: file, &state)
     guard let known = nodes.withLock({ $0.table[file.node] }) else { throw .stale }
     if known.names.isEmpty {
-      guard let holder = state.descriptor ?? known.pin else { throw .stale }
+      guard let holder = state.handles.descriptor ?? known.pin else { throw .stale }
       return try check(uploadfs_openat(AT_FDCWD, holder.reopenPath, flags | O_CLOEXEC, 0))
     }
     do throws(SystemError) {
@@ -248,7 +248,7 @@ extension Filesystem {
       let node = adoptNew(status, at: entry, as: id, counting: true)
       guard let file = file(of: node) else { throw .inputOutput }
       let opened = file.state.withLock { state in
-        state.descriptor = descriptor
+        state.handles.share(descriptor)
         // Sent once no lock is held, before anything else is said of this file.
         if writes {
           state.announcement.created(isOpenedPending: state.activity.openedForWriting() != nil)
@@ -277,17 +277,16 @@ extension Filesystem {
     let last = file.state.withLock { state -> FileDescriptor? in
       state.caching.closed(handle.choice, isResting: handle.isResting.load(ordering: .sequentiallyConsistent))
       if handle.choice.mayLeaveMapping { state.caching.leftMapping() }
-      state.handles -= 1
+      let isLast = state.handles.released()
       if handle.choice.route.isPassthrough { passthroughOpens.subtract(1, ordering: .relaxed) }
       if state.caching.passthroughHandles == 0 { returnBacking(&state) }
       // The daemon has not seen what the kernel has read for it.
       if handle.choice.route.isPassthrough { file.diskReads.withLock { $0.mayHaveReadAll() } }
-      guard state.handles == 0 else { return nil }
+      guard isLast else { return nil }
       openCaptures.closed()
-      defer { state.descriptor = nil }
       let isChanged = handle.writes || state.activity.epoch > 0
       mustSynchronize = isChanged && !state.disk.isSynchronized && !state.activity.isGone && state.asking == nil
-      return state.descriptor
+      return state.handles.takeDescriptor()
     }
     // Closed here, without the lock, unless a system call of another thread still uses it. Where the kernel could not be asked
     // afterwards it is asked first whether the disk has everything.
@@ -503,7 +502,7 @@ extension Filesystem {
     let descriptor = try namespaceLock.shared { () throws(SystemError) -> FileDescriptor in
       try file.state.withLock { (state) throws(SystemError) -> FileDescriptor in
         readMark(of: file, &state)
-        if let current = state.descriptor, current.isWritable { return current }
+        if let current = state.handles.descriptor, current.isWritable { return current }
         return FileDescriptor(
           owning: try openSpoolFile(file, &state, O_WRONLY), isReadable: false, isWritable: true)
       }

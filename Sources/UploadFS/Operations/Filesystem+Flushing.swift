@@ -92,9 +92,9 @@ extension Filesystem {
         noteWriteBack(of: file, &state)
         checkOpenFile(file, &state)
         state.idle.check()
-        let isSeen = state.passthroughWriters == 0 && state.refusal == nil && state.doubt == nil
+        let isSeen = !state.handles.hasPassthroughWriter && state.refusal == nil && state.doubt == nil
         if state.idle.isIdle, isSeen { flushes.addIdle(file) } else { flushes.add(file) }
-        if state.passthroughWriters > 0 { growing.add(file) }
+        if state.handles.hasPassthroughWriter { growing.add(file) }
       }
       return state.refusal != nil
     }
@@ -273,7 +273,9 @@ extension Filesystem {
   private func descriptorWithName(
     of file: CapturedFile, _ state: CapturedFile.State
   ) throws(SystemError) -> FileDescriptor {
-    guard state.descriptor == nil, let asking = state.asking?.descriptor else { return try openForMarks(file, state) }
+    guard state.handles.descriptor == nil, let asking = state.asking?.descriptor else {
+      return try openForMarks(file, state)
+    }
     guard file.matches(try location(of: file.node).status()) else { throw .stale }
     return asking
   }

@@ -31,7 +31,7 @@ extension Filesystem {
       state.growth.taken()
       // What was closed is flushed with its names.
       guard state.activity.writableOpens > 0, !state.activity.isGone, state.refusal == nil else { return nil }
-      guard state.growth.flushedEpoch != state.activity.epoch || state.passthroughWriters > 0 else { return nil }
+      guard state.growth.flushedEpoch != state.activity.epoch || state.handles.hasPassthroughWriter else { return nil }
       return state.activity.epoch
     }
     guard let epoch else { return }

@@ -93,7 +93,9 @@ extension Filesystem {
   /// Something of the content is missing, or in memory alone: should the mount die, neither is it whole, nor does a later writer who
   /// goes on make that good. Where it cannot be put, the mark that was there stands. The file's lock is held.
   func markLack(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard let known = state.disk.mark, let descriptor = state.descriptor ?? state.asking?.descriptor else { return }
+    guard let known = state.disk.mark, let descriptor = state.handles.descriptor ?? state.asking?.descriptor else {
+      return
+    }
     let wanted = state.markWhileWriting(in: instance)
     guard wanted.isDoubt, !wanted.isWriting, wanted != known else { return }
     do throws(SystemError) {
@@ -153,7 +155,7 @@ extension Filesystem {
 
   /// The open file that its handles share, or another one. The file's lock and the namespace lock are held.
   func openForMarks(_ file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> FileDescriptor {
-    if let shared = state.descriptor { return shared }
+    if let shared = state.handles.descriptor { return shared }
     return try openByName(file)
   }
 

@@ -61,9 +61,9 @@ extension Filesystem {
       && hasNoSubscriber(file)
       && space.spareBytes() >= Self.unseenSpareBytesMin
     let choice = state.caching.choice(for: opening)
-    guard choice.route.isPassthrough, state.backing == nil else { return choice }
-    state.backing = openBacking(descriptor, to: backingFiles)
-    return state.backing == nil ? state.caching.choice(for: wanted) : choice
+    guard choice.route.isPassthrough, state.handles.backing == nil else { return choice }
+    state.handles.gave(openBacking(descriptor, to: backingFiles))
+    return state.handles.backing == nil ? state.caching.choice(for: wanted) : choice
   }
 
   /// The kernel opens the file anew for each handle, and keeps what it was given as long as anything refers to the mount, also after
@@ -89,15 +89,14 @@ extension Filesystem {
 
   /// No handle passes any more. The file's lock is held.
   func returnBacking(_ state: inout CapturedFile.State) {
-    guard let backing = state.backing else { return }
-    state.backing = nil
+    guard let backing = state.handles.takeBacking() else { return }
     backingFiles.withLock { $0 }?.closeBacking(backing)
   }
 
   /// Whether the kernel has to ask for a file's attributes each time. The namespace lock is not needed.
   func changesUnseen(_ node: NodeID) -> Bool {
     guard !node.isVirtual, passthroughWriters.withLock({ !$0.isEmpty }) else { return false }
-    return file(of: node)?.state.withLock { $0.passthroughWriters > 0 } ?? false
+    return file(of: node)?.state.withLock { $0.handles.hasPassthroughWriter } ?? false
   }
 
   /// Before the open is answered: from now on the file may change at any time.
@@ -162,7 +161,7 @@ extension Filesystem {
       return
     }
     handle.file.state.withLock { state in
-      if state.passthroughWriters == 1, state.activity.mutationsInFlight == 1 { state.disk.synchronized(true) }
+      if state.handles.passthroughWriters == 1, state.activity.mutationsInFlight == 1 { state.disk.synchronized(true) }
     }
   }
 
@@ -182,7 +181,7 @@ extension Filesystem {
   }
 
   private func finishUnseenWriting(of file: CapturedFile, through descriptor: FileDescriptor) {
-    file.state.withLock { $0.passthroughWriters -= 1 }
+    file.state.withLock { $0.handles.passthroughWriterEnded() }
     endMutation(.unseen, of: file, through: descriptor, writtenBytes: nil)
   }
 
@@ -215,13 +214,13 @@ extension Filesystem {
   }
 
   private func isWrittenByOthers(_ state: CapturedFile.State, _ reader: FileDescriptor) -> Bool? {
-    state.handles == 0 ? isOpenForWriting(reader) : true
+    state.handles.count == 0 ? isOpenForWriting(reader) : true
   }
 
   /// Before the daemon opens a file that the scan has not come to: its own descriptor may write, so that afterwards it cannot be told
   /// whether another program writes it through a mount whose daemon has died. The file's lock and the namespace lock are held.
   func askForSurvivingWriter(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard mayHaveLentFiles.load(ordering: .relaxed), state.handles == 0,
+    guard mayHaveLentFiles.load(ordering: .relaxed), state.handles.count == 0,
       state.announcement.survivingWriter == nil, state.announcement.isToBeFound
     else { return }
     do throws(SystemError) {
@@ -263,7 +262,7 @@ extension Filesystem {
       file.state.withLock { state in
         readMark(of: file, &state)
         state.announcement.found()
-        state.passthroughWriters += 1
+        state.handles.passthroughWriterBegan()
         state.caching.leftMapping()
         do throws(SystemError) {
           try keep(.writing(in: instance), of: file, &state, on: reader)

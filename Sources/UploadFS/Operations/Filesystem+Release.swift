@@ -36,7 +36,8 @@ extension Filesystem {
     file.state.withLock { state in
       var left = named
       while let chunk = left.chunks.popFirst() {
-        guard state.isStill(chunk, of: candidate), state.passthroughWriters == 0, state.backing == nil else { continue }
+        guard state.isStill(chunk, of: candidate), !state.handles.hasPassthroughWriter, state.handles.backing == nil
+        else { continue }
         guard punch(chunk.index, of: candidate.chunkBytes, file, state, named.descriptor) else {
           left.chunks = [chunk] + left.chunks
           return withdraw(left, of: file, &state)
@@ -58,7 +59,8 @@ extension Filesystem {
       file.state.withLock { state in
         readMark(of: file, &state)
         // What the file's label says of it is known, or it would be written over.
-        guard state.disk.mark != nil, !state.activity.isGone, state.passthroughWriters == 0, state.backing == nil,
+        guard state.disk.mark != nil, !state.activity.isGone, !state.handles.hasPassthroughWriter,
+          state.handles.backing == nil,
           let descriptor = writableDescriptor(of: file, state)
         else { return nil }
         return nameStill(candidate, of: file, &state, on: descriptor)
@@ -198,7 +200,7 @@ extension Filesystem {
 
   /// The namespace lock is held.
   private func writableDescriptor(of file: CapturedFile, _ state: CapturedFile.State) -> FileDescriptor? {
-    if let shared = state.descriptor, shared.isWritable { return shared }
+    if let shared = state.handles.descriptor, shared.isWritable { return shared }
     do throws(SystemError) {
       let number = try open(file, at: location(of: file.node), O_WRONLY)
       return FileDescriptor(owning: number, isReadable: false, isWritable: true)

@@ -36,7 +36,7 @@ extension Filesystem {
       forgetRecordedMark(of: status.key)
       let file = adoptTmpfile(status, as: id, pin: pin)
       let opened = file.state.withLock { state in
-        state.descriptor = descriptor
+        state.handles.share(descriptor)
         state.announcement.madeWithoutName()
         _ = state.activity.openedForWriting()
         if isMarked { state.disk.doubted(.writing(in: instance)) }
@@ -63,7 +63,7 @@ extension Filesystem {
     -> FoundEntry
   {
     guard let file = known.file,
-      let holder = file.state.withLock({ $0.announcement.isTmpfile ? $0.descriptor ?? known.pin : nil })
+      let holder = file.state.withLock({ $0.announcement.isTmpfile ? $0.handles.descriptor ?? known.pin : nil })
     else { throw .notFound }
     let place = try location(of: entry)
     try check(linkat(AT_FDCWD, holder.reopenPath, place.directory, place.path, AT_SYMLINK_FOLLOW))

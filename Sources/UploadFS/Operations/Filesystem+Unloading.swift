@@ -172,8 +172,9 @@ extension CapturedFile.State {
   /// The disk has it, no program has it open, and nothing was found out, or is to be said, that its label does not say.
   fileprivate var isAsItsLabelSays: Bool {
     let isAtRest =
-      activity.isQuiet && activity.isSettled && !activity.isGone && handles == 0 && descriptor == nil && backing == nil
-      && passthroughWriters == 0 && !announcement.isTmpfile && !announcement.isOpenedPending
+      activity.isQuiet && activity.isSettled && !activity.isGone && handles.count == 0 && handles.descriptor == nil
+      && handles.backing == nil && !handles.hasPassthroughWriter && !announcement.isTmpfile
+      && !announcement.isOpenedPending
     let isOnDisk = disk.isAtRest && asking == nil
     let isUnquestioned =
       refusal == nil && doubt == nil && released == nil && contentIntegrity.interruption == nil

@@ -14,13 +14,13 @@ import Synchronization
 extension Filesystem {
   /// Asks whether the disk has refused anything of the file since this was last asked. The file's lock is held.
   func noteWriteBack(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard let descriptor = state.asking?.descriptor ?? state.descriptor else { return }
+    guard let descriptor = state.asking?.descriptor ?? state.handles.descriptor else { return }
     let read = file.diskReads.withLock { $0.takeEnded() }
     let error = writeBackErrors(descriptor)
     if error != nil || state.refusal != nil { file.diskReads.withLock { $0.putBack(read) } }
     guard let error else { return }
     // Known from here on, the handles' own description need not tell of it once more when the disk has taken everything.
-    if let shared = state.descriptor, shared !== descriptor { _ = writeBackErrors(shared) }
+    if let shared = state.handles.descriptor, shared !== descriptor { _ = writeBackErrors(shared) }
     noteRefusal(of: file, &state, error)
   }
 
@@ -213,7 +213,7 @@ extension Filesystem {
         }
         do throws(SystemError) {
           // Where the kernel writes by itself, what is read here may be old by the time it is written again.
-          guard refusal.dueSeconds <= Self.monotonicSeconds(), state.passthroughWriters == 0 else {
+          guard refusal.dueSeconds <= Self.monotonicSeconds(), !state.handles.hasPassthroughWriter else {
             flushes.add(file)
             return nil
           }
@@ -235,7 +235,7 @@ extension Filesystem {
   private func descriptorForSaving(
     _ file: CapturedFile, _ state: inout CapturedFile.State
   ) throws(SystemError) -> FileDescriptor {
-    if let known = state.descriptor, known.isReadable, known.isWritable { return known }
+    if let known = state.handles.descriptor, known.isReadable, known.isWritable { return known }
     return FileDescriptor(
       owning: try openSpoolFile(file, &state, O_RDWR), isReadable: true, isWritable: true)
   }

@@ -17,7 +17,8 @@ extension Filesystem {
     // What was not changed is as whole as it was, whatever became of its writers: since it was settled, or since this
     // handle was opened, when the close of the one before had returned and its release was on its way.
     let isChanged = handle.file.state.withLock { state in
-      state.activity.hasOpenRevision && (handle.wholeEpoch != state.activity.epoch || state.passthroughWriters > 0)
+      state.activity.hasOpenRevision
+        && (handle.wholeEpoch != state.activity.epoch || state.handles.hasPassthroughWriter)
     }
     // Who opens a file only to pass the descriptor on closes it before anything is changed. What an fsync(2) has settled
     // is waited for as well: its own wait may have been refused.
@@ -39,7 +40,9 @@ extension Filesystem {
       handle.killingSignal.store(exitState.signal, ordering: .relaxed)
       rest(handle, &state)
       // A duplicate may go on past the daemon, unseen: only the release says that such a writer has ended.
-      guard isOwner, exitState.signal == 0, state.areWritersResting, state.passthroughWriters == 0 else { return true }
+      guard isOwner, exitState.signal == 0, state.areWritersResting, !state.handles.hasPassthroughWriter else {
+        return true
+      }
       return keepMark(of: handle.file, &state, through: handle.descriptor)
     }
     if let isDurable, !isDurable || !isMarkDurable { throw .inputOutput }
@@ -61,7 +64,7 @@ extension Filesystem {
 
   private func rest(_ handle: FileHandle, _ state: inout CapturedFile.State) {
     guard !handle.isResting.exchange(true, ordering: .sequentiallyConsistent) else { return }
-    state.restingWriters += 1
+    state.handles.writerRested()
     if handle.choice.route == .direct { state.caching.rested() }
   }
 
@@ -75,7 +78,7 @@ extension Filesystem {
   private func resume(_ handle: FileHandle) {
     handle.file.state.withLock { state in
       guard handle.isResting.exchange(false, ordering: .sequentiallyConsistent) else { return }
-      state.restingWriters -= 1
+      state.handles.writerResumed()
       guard handle.choice.route == .direct else { return }
       if state.caching.cachedHandles > 0 { handle.writesBehindPages.store(true, ordering: .relaxed) }
       state.caching.resumed()
@@ -86,7 +89,7 @@ extension Filesystem {
   func closed(_ handle: FileHandle, _ state: inout CapturedFile.State) -> PendingEvent? {
     let signal = handle.killingSignal.load(ordering: .relaxed)
     if signal != 0, state.activity.hasOpenRevision { state.integrity.present.writerKilled(signal: signal) }
-    if handle.isResting.load(ordering: .sequentiallyConsistent) { state.restingWriters -= 1 }
+    if handle.isResting.load(ordering: .sequentiallyConsistent) { state.handles.writerResumed() }
     let hasRevision = state.activity.hasOpenRevision
     let pendingEvent = state.activity.closedForWriting()
     noteSettled(handle.file, pendingEvent, hasRevision: hasRevision, &state, through: handle.descriptor)
@@ -162,7 +165,7 @@ extension Filesystem {
     var awaited: AwaitedDelivery?
     announce(file) { state in
       // Who writes past the daemon has done so only when its handle is released, which comes after its close.
-      guard isPossible(&state), state.passthroughWriters == 0 else { return nil }
+      guard isPossible(&state), !state.handles.hasPassthroughWriter else { return nil }
       awaited = AwaitedDelivery(file: file.id, epoch: state.activity.epoch)
       let pendingEvent = state.activity.settledForDelivery()
       noteSettled(file, pendingEvent, hasRevision: true, &state, through: descriptor)
