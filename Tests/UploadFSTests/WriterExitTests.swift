@@ -459,10 +459,10 @@ import Testing
     try mounted.make("a", [])
     #expect(Self.mark(mounted, "a") == "closed 0" && mounted.sink.lastSnapshot?.isOnDisk == false)
     let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
-    #expect(file.state.withLock { $0.asking?.descriptor.isWritable } == false)
+    #expect(file.state.withLock { $0.writeBack.asking?.descriptor.isWritable } == false)
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     #expect(Self.mark(mounted, "a") == nil && mounted.sink.lastSnapshot?.isOnDisk == true)
-    #expect(file.state.withLock { $0.asking == nil })
+    #expect(file.state.withLock { $0.writeBack.asking == nil })
   }
 
   @Test(.promises("S44e")) func whatAnEarlierRunBroughtToTheDisk_isThere() throws {
@@ -615,8 +615,9 @@ import Testing
     let file = try mounted.filesystem.fileHandle(number).file
     mounted.filesystem.release(number)
     file.state.withLock { state in
-      state.refusal = DiskRefusal(.inputOutput)
-      state.refusal?.lost = 0..<1
+      var refusal = DiskRefusal(.inputOutput)
+      refusal.lost = 0..<1
+      state.writeBack.savingEnded(leaving: refusal)
       state.integrity.present.lostContent(.lostInWriteBack(errno: EIO, 0..<1))
       state.integrity.settleAsItIs()
     }
@@ -633,9 +634,9 @@ import Testing
     let number = try mounted.create("a")
     try mounted.write(number, [1])
     let handle = try mounted.filesystem.fileHandle(number)
-    if isRefusedBefore { handle.file.state.withLock { $0.refusal = DiskRefusal(.inputOutput) } }
+    if isRefusedBefore { handle.file.state.withLock { $0.writeBack.refused(.inputOutput) } }
     try mounted.filesystem.unlink(mounted.entry("a"))
-    if !isRefusedBefore { handle.file.state.withLock { $0.refusal = DiskRefusal(.inputOutput) } }
+    if !isRefusedBefore { handle.file.state.withLock { $0.writeBack.refused(.inputOutput) } }
     mounted.filesystem.flush([handle.file])
     for _ in 0..<2 { #expect(failure { _ = try mounted.filesystem.synchronize(handle, dataOnly: false) } == EIO) }
     mounted.filesystem.release(number)

@@ -37,14 +37,7 @@ final class CapturedFile: Sendable {
     var rest: LabelRest?
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
     var doubt: SystemError?
-    /// What the disk has refused of it; nil when everything that it was asked to keep is there, as far as is known.
-    @Boxed var refusal: DiskRefusal?
-    /// Counts what was noticed of that.
-    var refusals: UInt64 = 0
-    /// Another opening of the file, from its first change until the disk has all of it. The kernel tells of a failure those who had the
-    /// file open by then, and each of them once: so nothing is synced through this one, and only ``Filesystem/noteWriteBack(of:_:)``
-    /// asks it. Nil where no more can be kept.
-    var asking: KeptDescriptor?
+    var writeBack = WriteBackStanding()
     /// What the disk lacks of it while a writer has it open.
     var growth = UnflushedGrowth()
     /// How often its disk is asked while a writer has it open.
@@ -135,14 +128,14 @@ extension CapturedFile.State {
   /// What has no name any more is not kept.
   mutating func lostLastName() {
     activity.lostLastName()
-    asking = nil
+    writeBack.endAsking()
     leaveToItsWriters()
   }
 
   /// What the disk has refused is not given to it again. A program that has the file open still learns of it at each fsync.
   mutating func leaveToItsWriters() {
-    if let refusal { integrity.present.lostContent(.writeFailed(errno: refusal.error.code)) }
-    refusal = nil
+    guard let refusal = writeBack.takeRefusal() else { return }
+    integrity.present.lostContent(.writeFailed(errno: refusal.error.code))
   }
 
   /// What became of the content that there is.
@@ -157,7 +150,7 @@ extension CapturedFile.State {
   /// explain, and a later writer that goes on does not make it good.
   func markWhileWriting(in instance: SpoolInstance) -> WriterStateXattr {
     if let lack = integrity.present.lack { return .interrupted(lack) }
-    return refusal == nil ? .writing(in: instance) : .interrupted(.notOnDisk)
+    return !writeBack.isRefused ? .writing(in: instance) : .interrupted(.notOnDisk)
   }
 
   /// The epoch of a content that its writers have closed; nil where a writer may be changing it.

@@ -136,7 +136,7 @@ final class SpoolReader: ReadableFile {
   func mayForgetPages() -> Bool {
     file.state.withLock { state in
       filesystem.noteWriteBack(of: file, &state)
-      return state.refusal == nil
+      return !state.writeBack.isRefused
     }
   }
 }

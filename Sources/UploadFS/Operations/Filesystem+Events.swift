@@ -129,7 +129,9 @@ extension Filesystem {
       flushes.add(file)
     }
     // Before everything else: nothing is to be read or decided meanwhile, whatever else is known of the file.
-    let refusal = state.refusal.flatMap { $0.holdsFile ? Interruption.spoolFailing(errno: $0.error.code) : nil }
+    let refusal = state.writeBack.refusal.flatMap {
+      $0.holdsFile ? Interruption.spoolFailing(errno: $0.error.code) : nil
+    }
     let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) }
     if refusal == nil, doubt == nil { noteLack(of: file, &state) }
     var snapshot = FileSnapshot(
@@ -142,8 +144,8 @@ extension Filesystem {
       // What could not be read may say that it is.
       isPartlyReleased: state.released != nil || state.disk.mark == nil, pointer: state.pointer,
       user: state.lastKnown.user, group: state.lastKnown.group,
-      diskErrno: state.refusal?.error.code,
-      isOnDisk: state.disk.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
+      diskErrno: state.writeBack.refusal?.error.code,
+      isOnDisk: state.disk.isOnDisk && state.doubt == nil && !state.writeBack.isRefused && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
     snapshot.wasFound = !state.announcement.wasCreatedHere
     snapshot.isWrittenAnew = state.integrity.isWrittenAnew

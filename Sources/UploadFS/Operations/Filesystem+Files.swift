@@ -208,7 +208,9 @@ extension Filesystem {
           owning: try place.open(O_RDONLY | O_NONBLOCK), isReadable: true, isWritable: false)
         guard created.file.matches(try reader.status()) else { return }
         created.file.state.withLock { state in
-          if state.asking == nil, !state.activity.isGone { state.asking = keptDescriptors.keep(opened: reader) }
+          if state.writeBack.asking == nil, !state.activity.isGone {
+            state.writeBack.beginAsking(through: keptDescriptors.keep(opened: reader))
+          }
         }
       } catch {
         // The first change tries it in the other way.
@@ -285,7 +287,8 @@ extension Filesystem {
       guard isLast else { return nil }
       openCaptures.closed()
       let isChanged = handle.writes || state.activity.epoch > 0
-      mustSynchronize = isChanged && !state.disk.isSynchronized && !state.activity.isGone && state.asking == nil
+      mustSynchronize =
+        isChanged && !state.disk.isSynchronized && !state.activity.isGone && state.writeBack.asking == nil
       return state.handles.takeDescriptor()
     }
     // Closed here, without the lock, unless a system call of another thread still uses it. Where the kernel could not be asked

@@ -92,11 +92,11 @@ extension Filesystem {
         noteWriteBack(of: file, &state)
         checkOpenFile(file, &state)
         state.idle.check()
-        let isSeen = !state.handles.hasPassthroughWriter && state.refusal == nil && state.doubt == nil
+        let isSeen = !state.handles.hasPassthroughWriter && !state.writeBack.isRefused && state.doubt == nil
         if state.idle.isIdle, isSeen { flushes.addIdle(file) } else { flushes.add(file) }
         if state.handles.hasPassthroughWriter { growing.add(file) }
       }
-      return state.refusal != nil
+      return state.writeBack.isRefused
     }
     if isRefused { saveAgain(file) }
   }
@@ -106,7 +106,7 @@ extension Filesystem {
       try synchronize(file, try namespaceLock.shared { () throws(SystemError) in try openForSync(file) })
     } catch {
       // Taken away meanwhile, or refused; a folder that cannot be read is asked for again.
-      let isRefused = file.state.withLock { $0.refusal != nil }
+      let isRefused = file.state.withLock { $0.writeBack.isRefused }
       if isRefused { saveAgain(file) } else if !error.isAbsence { flushes.add(file) }
       return false
     }
@@ -115,7 +115,7 @@ extension Filesystem {
 
   /// Never the one that is asked: what it is told, no other opening would be. The namespace lock is held.
   func openForSync(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
-    let asking = file.state.withLock { $0.asking?.descriptor }
+    let asking = file.state.withLock { $0.writeBack.asking?.descriptor }
     guard let asking, !asking.isWritable else { return try openByName(file) }
     return try asking.reopenedForReading()
   }
@@ -193,14 +193,16 @@ extension Filesystem {
   private func closedContent(of file: CapturedFile) -> ClosedContent? {
     file.state.withLock { state in
       // What is in progress may get to the file after the sync, and be over when that is: its end brings the file here again.
-      guard state.refusal == nil, !state.activity.isGone, state.activity.mutationsInFlight == 0 else { return nil }
+      guard !state.writeBack.isRefused, !state.activity.isGone, state.activity.mutationsInFlight == 0 else {
+        return nil
+      }
       let isClosed = state.disk.mark?.isUnproven == true && !state.disk.isSynchronized
       let isSettled = state.activity.isSettled && !state.announcement.isTmpfile
       guard isClosed || (isSettled && !state.disk.isOnDisk && state.disk.mark != nil) else { return nil }
       let isEmpty = state.announcement.wasCreatedHere && state.activity.epoch <= 1
       return ClosedContent(
         epoch: state.activity.epoch, nameChanges: state.disk.nameChanges,
-        canBeAsked: state.asking != nil || state.disk.isSynchronized || isEmpty)
+        canBeAsked: state.writeBack.asking != nil || state.disk.isSynchronized || isEmpty)
     }
   }
 
@@ -225,9 +227,9 @@ extension Filesystem {
     namespaceLock.shared {
       file.state.withLock { state in
         noteWriteBack(of: file, &state)
-        guard state.activity.epoch == content.epoch, state.refusal == nil else { return false }
+        guard state.activity.epoch == content.epoch, !state.writeBack.isRefused else { return false }
         state.disk.synchronized(true)
-        defer { state.asking = nil }
+        defer { state.writeBack.endAsking() }
         return removeMark(of: file, &state)
       }
     }
@@ -235,7 +237,9 @@ extension Filesystem {
 
   private func noteOnDisk(_ file: CapturedFile, _ content: ClosedContent, isMarkSynced: Bool) {
     announce(file) { state in
-      guard state.activity.epoch == content.epoch, state.refusal == nil, state.disk.isSynchronized else { return nil }
+      guard state.activity.epoch == content.epoch, !state.writeBack.isRefused, state.disk.isSynchronized else {
+        return nil
+      }
       if isMarkSynced { state.disk.markIsSynced() }
       guard state.activity.isSettled, !state.disk.isOnDisk, !state.disk.isMarkUnsynced else { return nil }
       guard state.disk.nameChanges == content.nameChanges else {
@@ -273,7 +277,7 @@ extension Filesystem {
   private func descriptorWithName(
     of file: CapturedFile, _ state: CapturedFile.State
   ) throws(SystemError) -> FileDescriptor {
-    guard state.handles.descriptor == nil, let asking = state.asking?.descriptor else {
+    guard state.handles.descriptor == nil, let asking = state.writeBack.asking?.descriptor else {
       return try openForMarks(file, state)
     }
     guard file.matches(try location(of: file.node).status()) else { throw .stale }

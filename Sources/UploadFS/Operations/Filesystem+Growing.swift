@@ -30,7 +30,7 @@ extension Filesystem {
     let epoch = file.state.withLock { state -> UInt64? in
       state.growth.taken()
       // What was closed is flushed with its names.
-      guard state.activity.writableOpens > 0, !state.activity.isGone, state.refusal == nil else { return nil }
+      guard state.activity.writableOpens > 0, !state.activity.isGone, !state.writeBack.isRefused else { return nil }
       guard state.growth.flushedEpoch != state.activity.epoch || state.handles.hasPassthroughWriter else { return nil }
       return state.activity.epoch
     }

@@ -93,7 +93,8 @@ extension Filesystem {
   /// Something of the content is missing, or in memory alone: should the mount die, neither is it whole, nor does a later writer who
   /// goes on make that good. Where it cannot be put, the mark that was there stands. The file's lock is held.
   func markLack(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard let known = state.disk.mark, let descriptor = state.handles.descriptor ?? state.asking?.descriptor else {
+    guard let known = state.disk.mark, let descriptor = state.handles.descriptor ?? state.writeBack.asking?.descriptor
+    else {
       return
     }
     let wanted = state.markWhileWriting(in: instance)
@@ -163,7 +164,7 @@ extension Filesystem {
     _ state: CapturedFile.State, _ descriptor: FileDescriptor
   ) throws(SystemError) -> WriterStateXattr {
     if let lack = state.contentIntegrity.lack { return .interrupted(lack) }
-    if state.refusal != nil { return .interrupted(.notOnDisk) }
+    if state.writeBack.isRefused { return .interrupted(.notOnDisk) }
     if let interruption = state.contentIntegrity.interruption {
       return state.disk.isSynchronized ? .interrupted(interruption) : .ended(interruption, in: instance)
     }

@@ -175,9 +175,9 @@ extension CapturedFile.State {
       activity.isQuiet && activity.isSettled && !activity.isGone && handles.count == 0 && handles.descriptor == nil
       && handles.backing == nil && !handles.hasPassthroughWriter && !announcement.isTmpfile
       && !announcement.isOpenedPending
-    let isOnDisk = disk.isAtRest && asking == nil
+    let isOnDisk = disk.isAtRest && writeBack.asking == nil
     let isUnquestioned =
-      refusal == nil && doubt == nil && released == nil && contentIntegrity.interruption == nil
+      !writeBack.isRefused && doubt == nil && released == nil && contentIntegrity.interruption == nil
       && !byHand.hasChangedContent && byHand.missedSinceSeconds == nil
     return isAtRest && isOnDisk && isUnquestioned
   }

@@ -14,10 +14,10 @@ import Synchronization
 extension Filesystem {
   /// Asks whether the disk has refused anything of the file since this was last asked. The file's lock is held.
   func noteWriteBack(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard let descriptor = state.asking?.descriptor ?? state.handles.descriptor else { return }
+    guard let descriptor = state.writeBack.asking?.descriptor ?? state.handles.descriptor else { return }
     let read = file.diskReads.withLock { $0.takeEnded() }
     let error = writeBackErrors(descriptor)
-    if error != nil || state.refusal != nil { file.diskReads.withLock { $0.putBack(read) } }
+    if error != nil || state.writeBack.isRefused { file.diskReads.withLock { $0.putBack(read) } }
     guard let error else { return }
     // Known from here on, the handles' own description need not tell of it once more when the disk has taken everything.
     if let shared = state.handles.descriptor, shared !== descriptor { _ = writeBackErrors(shared) }
@@ -27,9 +27,7 @@ extension Filesystem {
   /// The disk has refused something of the file. The file's lock is held.
   func noteRefusal(of file: CapturedFile, _ state: inout CapturedFile.State, _ error: SystemError) {
     state.disk.contentIsNotThere()
-    if state.refusal == nil { state.refusal = DiskRefusal(error) }
-    state.refusal?.error = error
-    state.refusals += 1
+    state.writeBack.refused(error)
     // What the kernel reads for passthrough handles is not seen.
     if state.caching.passthroughHandles > 0 { file.diskReads.withLock { $0.mayHaveReadAll() } }
     markLack(of: file, &state)
@@ -38,8 +36,8 @@ extension Filesystem {
 
   /// Before the first change that the disk does not have: from now on the kernel tells of failures. The file's lock is held.
   func beginAsking(_ state: inout CapturedFile.State, of descriptor: FileDescriptor) {
-    guard state.asking == nil else { return }
-    state.asking = keptDescriptors.keep(descriptor)
+    guard state.writeBack.asking == nil else { return }
+    state.writeBack.beginAsking(through: keptDescriptors.keep(descriptor))
   }
 
   /// Gives what is in memory of a refused file to its disk again, if that is due.
@@ -60,8 +58,8 @@ extension Filesystem {
     announce(file) { [failure] state in
       // Another thread's fsync(2) may have been told instead of this one.
       noteWriteBack(of: file, &state)
-      guard var refusal = state.refusal, !state.activity.isGone else { return nil }
-      let failed = failure ?? (state.refusals == saving.refusals ? nil : refusal.error)
+      guard var refusal = state.writeBack.refusal, !state.activity.isGone else { return nil }
+      let failed = failure ?? (state.writeBack.refusals == saving.refusals ? nil : refusal.error)
       let heldFile = refusal.holdsFile
       // What was written meanwhile is on its way to the disk, and the kernel will tell of it.
       let isSame = state.activity.epoch == saving.epoch
@@ -79,16 +77,16 @@ extension Filesystem {
       } else if lost == nil, failed != nil, refusal.pages == nil, state.activity.isSettled, isSame {
         refusal.pages = pages
       }
-      state.refusal = failed == nil ? nil : refusal
-      if state.refusal == nil {
+      state.writeBack.savingEnded(leaving: failed == nil ? nil : refusal)
+      if !state.writeBack.isRefused {
         _ = file.diskReads.withLock { $0.takeEnded() }
         if !isSame { flushes.add(file) }
       }
       guard state.activity.isSettled else { return nil }
       if isSame { noteSaved(of: file, &state, through: content.descriptor) }
       if isNewlyLost { return .unsettled }
-      guard heldFile || state.refusal == nil else { return nil }
-      return state.refusal?.holdsFile == true ? .unsettled : .settled
+      guard heldFile || !state.writeBack.isRefused else { return nil }
+      return state.writeBack.refusal?.holdsFile == true ? .unsettled : .settled
     }
   }
 
@@ -154,7 +152,7 @@ extension Filesystem {
   private func noteSaved(
     of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
-    let isInMemory = state.refusal != nil && state.integrity.present.lack == nil
+    let isInMemory = state.writeBack.isRefused && state.integrity.present.lack == nil
     let known = isInMemory ? .notOnDisk : state.integrity.present.interruption
     let mark = known.map { WriterStateXattr.interrupted($0) } ?? .none
     do throws(SystemError) {
@@ -164,9 +162,9 @@ extension Filesystem {
       state.disk.markIsOutdated()
       flushes.add(file)
     }
-    guard state.refusal == nil else { return }
+    guard !state.writeBack.isRefused else { return }
     state.disk.synchronized(true)
-    state.asking = nil
+    state.writeBack.endAsking()
   }
 
   /// The file as it was when that began.
@@ -206,7 +204,7 @@ extension Filesystem {
       file.state.withLock { state in
         // What it has refused by now is what is to be saved.
         noteWriteBack(of: file, &state)
-        guard let refusal = state.refusal else { return nil }
+        guard let refusal = state.writeBack.refusal else { return nil }
         guard !state.activity.isGone else {
           state.leaveToItsWriters()
           return nil
@@ -221,10 +219,10 @@ extension Filesystem {
           _ = writeBackErrors(descriptor)
           return Saving(
             descriptor: descriptor, released: state.released, epoch: state.activity.epoch,
-            refusals: state.refusals, isSettled: state.activity.isSettled, isPinned: refusal.pages != nil,
+            refusals: state.writeBack.refusals, isSettled: state.activity.isSettled, isPinned: refusal.pages != nil,
             sizeBytes: UInt64(clamping: try descriptor.status().st_size))
         } catch {
-          state.refusal?.refused(error, atSeconds: Self.monotonicSeconds())
+          state.writeBack.savingFailed(error, atSeconds: Self.monotonicSeconds())
           flushes.add(file)
           return nil
         }
@@ -299,11 +297,9 @@ extension Filesystem {
 }
 
 extension CapturedFile.State {
-  /// Another content takes the place of the one that the disk refuses. That all of that one is in memory, or that what is lost of it
-  /// is known, says nothing of this one: until the disk has taken it, nothing is read.
+  /// Another content takes the place of the one that the disk refuses.
   mutating func forgetWhatWasSaved() {
-    refusal?.pages = nil
-    if integrity.present.lossErrno == nil { refusal?.lost = nil }
+    writeBack.forgetWhatWasSaved(keepingLoss: integrity.present.lossErrno != nil)
   }
 }
 

@@ -104,7 +104,7 @@ extension Filesystem {
     guard pendingEvent == .settled else { return }
     noteWriteBack(of: file, &state)
     if hasRevision { state.forgetWhatWasSaved() }
-    if state.refusal != nil || !state.disk.isOnDisk { flushes.add(file) }
+    if state.writeBack.isRefused || !state.disk.isOnDisk { flushes.add(file) }
     state.integrity.settled(hasRevision: hasRevision)
     if hasRevision || state.disk.mark != WriterStateXattr.none { keepMark(of: file, &state, through: descriptor) }
   }
@@ -207,7 +207,7 @@ extension Filesystem {
     // Nil while another thread's change is in progress, which may get to the file after the sync.
     let epoch = try file.state.withLock { (state) throws(SystemError) in
       // The kernel says it once.
-      if let refusal = state.refusal { throw refusal.error }
+      if let refusal = state.writeBack.refusal { throw refusal.error }
       if let code = state.integrity.present.lossErrno { throw SystemError(code: code) }
       return state.activity.mutationsInFlight == 0 ? state.activity.epoch : nil
     }
@@ -216,14 +216,14 @@ extension Filesystem {
       // All handles share the description, and another thread's call may have been told instead of this one.
       try file.state.withLock { (state) throws(SystemError) in
         noteWriteBack(of: file, &state)
-        if let refusal = state.refusal { throw refusal.error }
+        if let refusal = state.writeBack.refusal { throw refusal.error }
       }
     } catch {
       noteFailedSync(of: file, error)
       throw error
     }
     file.state.withLock { state in
-      guard state.refusal == nil else { return }
+      guard !state.writeBack.isRefused else { return }
       state.disk.synchronized(state.activity.epoch == epoch && state.activity.mutationsInFlight == 0)
     }
   }
