@@ -18,9 +18,9 @@ final class CapturedFile: Sendable {
   /// Held while an event is decided and delivered.
   let order = Mutex<Void>(())
   let state: Mutex<State>
-  /// ``State/released`` is not nil; asked by each read.
+  /// ``KnownLabel/released`` of the state is not nil; asked by each read.
   let isPartlyReleased = Atomic<Bool>(false)
-  /// How often the daemon has it open for itself. The handles of others are counted in ``State/handles``.
+  /// How often the daemon has it open for itself. The handles of others are counted in the state's ``SharedHandles``.
   let openings = Atomic<Int>(0)
   /// Its lock is the innermost one.
   let diskReads = Mutex(DiskReads())
@@ -31,10 +31,7 @@ final class CapturedFile: Sendable {
     var integrity = RevisionIntegrity()
     var disk: DiskStanding
     var changeTime = ChangeTime()
-    /// What it was found with, until it is read.
-    var found: SpoolLabel.Found?
-    /// What its label says beside its identity, its mark and what is missing; nil where that is nothing.
-    var rest: LabelRest?
+    var label: KnownLabel
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
     var doubt: SystemError?
     var writeBack = WriteBackStanding()
@@ -46,8 +43,6 @@ final class CapturedFile: Sendable {
     var lack: KnownLack?
     /// Where its chunks stand, for their subscribers; until it is settled.
     var chunks = ChunkChangeTracker()
-    /// What is no longer in the spool.
-    @Boxed var released: ReleasedChunks?
     var handles = SharedHandles()
     var announcement: FileAnnouncement
     var byHand = ChangesByHand()
@@ -65,7 +60,7 @@ final class CapturedFile: Sendable {
     var group: UInt32 = 0
   }
 
-  /// What a content lacks. A class, for the same reason as ``LabelRest``.
+  /// What a content lacks. A class, because few files have one.
   final class KnownLack: Sendable {
     let epoch: UInt64
     let cause: Interruption
@@ -75,18 +70,6 @@ final class CapturedFile: Sendable {
       self.epoch = epoch
       self.cause = cause
       self.missing = missing
-    }
-  }
-
-  /// A class: one word in the many files that have nothing of it.
-  final class LabelRest: Sendable {
-    let pointer: SessionPointer?
-    let others: [String]
-
-    init?(pointer: SessionPointer?, others: [String]) {
-      guard pointer != nil || !others.isEmpty else { return nil }
-      self.pointer = pointer
-      self.others = others
     }
   }
 
@@ -100,8 +83,7 @@ final class CapturedFile: Sendable {
     state = Mutex(
       State(
         activity: isNew ? .created : .found, disk: DiskStanding(mark: isNew ? WriterStateXattr.none : nil),
-        found: found,
-        announcement: FileAnnouncement(wasCreatedHere: isNew)))
+        label: KnownLabel(found: found), announcement: FileAnnouncement(wasCreatedHere: isNew)))
   }
 }
 
@@ -111,17 +93,6 @@ extension CapturedFile {
 }
 
 extension CapturedFile.State {
-  /// The upload that holds what is missing here.
-  var pointer: SessionPointer? {
-    get { rest?.pointer }
-    set { rest = CapturedFile.LabelRest(pointer: newValue, others: rest?.others ?? []) }
-  }
-
-  /// What the spool's file is to say of itself.
-  func label(of id: FileID, _ mark: WriterStateXattr) -> FileLabel {
-    FileLabel(id: id, mark: mark, released: released, pointer: pointer, others: rest?.others ?? [])
-  }
-
   /// No writer writes, and every one has closed a descriptor since it last did.
   var areWritersResting: Bool { handles.areWritersResting(in: activity) }
 

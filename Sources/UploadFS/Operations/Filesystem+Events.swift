@@ -142,14 +142,14 @@ extension Filesystem {
       mutationsInFlight: state.activity.mutationsInFlight,
       interruption: refusal ?? doubt ?? state.contentIntegrity.interruption,
       // What could not be read may say that it is.
-      isPartlyReleased: state.released != nil || state.disk.mark == nil, pointer: state.pointer,
+      isPartlyReleased: state.label.released != nil || state.disk.mark == nil, pointer: state.label.pointer,
       user: state.lastKnown.user, group: state.lastKnown.group,
       diskErrno: state.writeBack.refusal?.error.code,
       isOnDisk: state.disk.isOnDisk && state.doubt == nil && !state.writeBack.isRefused && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
     snapshot.wasFound = !state.announcement.wasCreatedHere
     snapshot.isWrittenAnew = state.integrity.isWrittenAnew
-    snapshot.released = state.released
+    snapshot.released = state.label.released
     return snapshot
   }
 

@@ -56,8 +56,8 @@ extension Filesystem {
   func label(
     of file: CapturedFile, _ state: CapturedFile.State, at place: borrowing SpoolLocation
   ) throws(SystemError) -> SpoolLabel.Found {
-    let found = if let known = state.found { known } else { try label(at: place) }
-    let isOther = state.found == nil && found.label.id != nil && found.label.id != file.id
+    let found = if let known = state.label.found { known } else { try label(at: place) }
+    let isOther = state.label.found == nil && found.label.id != nil && found.label.id != file.id
     guard !isOther, found.label.saysWhatIsMissing else { throw SystemError(code: EBADMSG) }
     return found
   }
@@ -242,14 +242,14 @@ extension Filesystem {
     let recorded = recordedMark(of: file, found) ?? former
     var mark = recorded ?? found.label.mark
     // What a copy lacks is held by the upload of another capture.
-    state.rest = CapturedFile.LabelRest(pointer: isCopy ? nil : found.label.pointer, others: found.label.others)
+    state.label.takeOver(pointer: isCopy ? nil : found.label.pointer, others: found.label.others)
     noteReleased(found.label.released, of: file, &state, sizeBytes: sizeBytes)
     if found.origin == .nothing {
       let (doubt, pointer) = knownOfUnlabelled(file, facts)
       if let pointer {
         let missing = chunksWithoutBytes(of: file, chunkBytes: pointer.chunkBytes, sizeBytes: sizeBytes)
         noteReleased(missing, of: file, &state, sizeBytes: sizeBytes)
-        state.pointer = pointer
+        state.label.point(to: pointer)
         if missing == nil, !mark.isDoubt { mark = .interrupted(.unproven) }
       }
       if let doubt, recorded == nil { mark = .interrupted(doubt) }
@@ -294,7 +294,7 @@ extension Filesystem {
   ) throws(SystemError) {
     if marksWriters {
       let descriptor = try openForMarks(file, state)
-      if put(state.label(of: file.id, mark), &state, on: descriptor) {
+      if put(state.label.fileLabel(of: file.id, mark), &state, on: descriptor) {
         if removesEarlier { SpoolLabel.removeEarlier(from: descriptor) }
         return
       }

@@ -25,7 +25,7 @@ extension Filesystem {
       }
       if let lost = cause.lostBytes { places.append(lost) }
       state.lack = CapturedFile.KnownLack(
-        epoch: state.activity.epoch, cause: cause, missing: MissingBytes(places, besides: state.released))
+        epoch: state.activity.epoch, cause: cause, missing: MissingBytes(places, besides: state.label.released))
     } catch {
       // It is checked again when it is next asked for.
       state.lack = nil

@@ -15,7 +15,7 @@ extension Filesystem {
     // What the label says is not known, and would be written over.
     guard state.disk.mark != nil else { throw state.doubt ?? .inputOutput }
     state.disk.noteProven(sizeBytes: state.lastKnown.sizeBytes, wasOnDisk: state.disk.isSynchronized)
-    if marksWriters, put(state.label(of: file.id, mark), &state, on: descriptor) {
+    if marksWriters, put(state.label.fileLabel(of: file.id, mark), &state, on: descriptor) {
       // It would decide against the attribute.
       try markRecord.forget(file.key.inode)
     } else if mark == .none, !marksWriters {
@@ -28,7 +28,7 @@ extension Filesystem {
   /// What the file's label says becomes what is known of it now. False, with errno, where the disk does not take it.
   func putLabel(of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor) -> Bool {
     guard let mark = state.disk.mark else { return false }
-    return put(state.label(of: file.id, mark), &state, on: descriptor)
+    return put(state.label.fileLabel(of: file.id, mark), &state, on: descriptor)
   }
 
   /// False, with errno, where the disk does not take it.
@@ -45,7 +45,7 @@ extension Filesystem {
       let facts = CapturedFile.KnownAttributes(try place.status())
       let sizeBytes = facts.sizeBytes
       let mark = take(found, of: file, &state, facts)
-      state.found = nil
+      state.label.foundIsRead()
       state.disk.found(mark)
       state.integrity.found(mark.interruption(sizeBytes: sizeBytes, in: instance))
       if !state.disk.isOnDisk { flushes.add(file) }

@@ -49,7 +49,7 @@ extension Filesystem {
     // Where a call waits for the disk or the delivery, it has to be known what was written until then; a reader of a file of
     // which parts may be given back has to be told so, and a writer that its file has become too large. What a quota refuses has to
     // be known as well.
-    guard let backingFiles = backingFiles.withLock({ $0 }), state.released == nil,
+    guard let backingFiles = backingFiles.withLock({ $0 }), state.label.released == nil,
       quotas.withLock({ $0.allowPassthrough }),
       settings(of: file).map({ !$0.holdsCalls && $0.whenFull == .refuse && $0.tooLarge == .record }) ?? true
     else { return state.caching.choice(for: wanted) }

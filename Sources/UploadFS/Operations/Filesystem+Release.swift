@@ -74,9 +74,9 @@ extension Filesystem {
     on descriptor: FileDescriptor
   ) -> Named? {
     let chunkBytes = candidate.chunkBytes
-    var released = state.released ?? ReleasedChunks(chunkBytes: chunkBytes)
+    var released = state.label.released ?? ReleasedChunks(chunkBytes: chunkBytes)
     guard released.chunkBytes == chunkBytes else { return nil }
-    var named = Named(descriptor: descriptor, formerPointer: state.pointer)
+    var named = Named(descriptor: descriptor, formerPointer: state.label.pointer)
     do throws(SystemError) {
       let sizeBytes = UInt64(clamping: try descriptor.status().st_size)
       for chunk in candidate.chunks where state.isStill(chunk, of: candidate) {
@@ -90,11 +90,11 @@ extension Filesystem {
       return nil
     }
     guard !named.chunks.isEmpty else { return nil }
-    let known = state.released
-    state.released = released
-    if let pointer = candidate.pointer { state.pointer = pointer }
+    let known = state.label
+    state.label.lacks(released)
+    if let pointer = candidate.pointer { state.label.point(to: pointer) }
     guard putLabel(of: file, &state, on: descriptor) else {
-      (state.released, state.pointer) = (known, named.formerPointer)
+      state.label = known
       canRelease.store(false, ordering: .relaxed)
       return nil
     }
@@ -105,13 +105,13 @@ extension Filesystem {
 
   /// Named chunks stay where they are. The file's lock is held.
   private func withdraw(_ named: Named, of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard var released = state.released else { return }
+    guard var released = state.label.released else { return }
     for chunk in named.chunks { released.remove(UInt64(chunk.index), digest: chunk.digest) }
-    state.released = released.isEmpty ? nil : released
-    if released.isEmpty { state.pointer = named.formerPointer }
+    state.label.lacks(released)
+    if released.isEmpty { state.label.point(to: named.formerPointer) }
     // Where that fails it names chunks that are there, which the next start finds out.
     _ = putLabel(of: file, &state, on: named.descriptor)
-    file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
+    file.isPartlyReleased.store(state.label.released != nil, ordering: .sequentiallyConsistent)
   }
 
   /// A file of an earlier run is met: which parts of it are not there. Where a person has put bytes by hand they are, if that was done
@@ -132,7 +132,7 @@ extension Filesystem {
       // What the attribute names and cannot be examined counts as missing.
     }
     guard !released.isEmpty else { return }
-    state.released = released
+    state.label.lacks(released)
     file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
   }
 
@@ -182,7 +182,7 @@ extension Filesystem {
   ) -> Bool {
     let start = UInt64(index) * UInt64(chunkBytes)
     let bytes = start..<start + UInt64(chunkBytes)
-    guard state.released?.intersects(bytes) == true else { return true }
+    guard state.label.released?.intersects(bytes) == true else { return true }
     let status: stat
     do throws(SystemError) {
       // Nothing is given up of what cannot be examined.
@@ -214,7 +214,7 @@ extension Filesystem {
   /// can no longer be released by then. A writer learns that its file will not be whole.
   func requirePresent(_ extent: ContentExtent, of file: CapturedFile) throws(SystemError) {
     guard file.isPartlyReleased.load(ordering: .sequentiallyConsistent),
-      file.state.withLock({ $0.released?.isNeeded(for: extent) ?? false })
+      file.state.withLock({ $0.label.released?.isNeeded(for: extent) ?? false })
     else { return }
     announce(file) { state in
       let known = state.integrity.present.interruption
@@ -236,20 +236,20 @@ extension Filesystem {
 
   private func isReleased(_ file: CapturedFile, _ range: Range<UInt64>) -> Bool {
     guard file.isPartlyReleased.load(ordering: .sequentiallyConsistent) else { return false }
-    return file.state.withLock { $0.released?.intersects(range) ?? false }
+    return file.state.withLock { $0.label.released?.intersects(range) ?? false }
   }
 
   /// A mutation has given the file another size. The file's lock is held.
   func cutReleased(
     of file: CapturedFile, _ state: inout CapturedFile.State, at sizeBytes: UInt64, through descriptor: FileDescriptor
   ) {
-    guard var released = state.released else { return }
+    guard var released = state.label.released else { return }
     released.cut(at: sizeBytes)
-    guard released != state.released else { return }
-    state.released = released.isEmpty ? nil : released
+    guard released != state.label.released else { return }
+    state.label.lacks(released)
     // Where that fails it names chunks behind the end, which the next start leaves out.
     _ = putLabel(of: file, &state, on: descriptor)
-    file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
+    file.isPartlyReleased.store(state.label.released != nil, ordering: .sequentiallyConsistent)
   }
 }
 

@@ -177,7 +177,7 @@ extension CapturedFile.State {
       && !announcement.isOpenedPending
     let isOnDisk = disk.isAtRest && writeBack.asking == nil
     let isUnquestioned =
-      !writeBack.isRefused && doubt == nil && released == nil && contentIntegrity.interruption == nil
+      !writeBack.isRefused && doubt == nil && label.released == nil && contentIntegrity.interruption == nil
       && !byHand.hasChangedContent && byHand.missedSinceSeconds == nil
     return isAtRest && isOnDisk && isUnquestioned
   }

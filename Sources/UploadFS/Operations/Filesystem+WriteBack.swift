@@ -218,7 +218,7 @@ extension Filesystem {
           let descriptor = try descriptorForSaving(file, &state)
           _ = writeBackErrors(descriptor)
           return Saving(
-            descriptor: descriptor, released: state.released, epoch: state.activity.epoch,
+            descriptor: descriptor, released: state.label.released, epoch: state.activity.epoch,
             refusals: state.writeBack.refusals, isSettled: state.activity.isSettled, isPinned: refusal.pages != nil,
             sizeBytes: UInt64(clamping: try descriptor.status().st_size))
         } catch {
