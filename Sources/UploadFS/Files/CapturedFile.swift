@@ -15,38 +15,51 @@ final class CapturedFile: Sendable {
   /// See ``FileSnapshot/isPutInPlace``.
   let isPutInPlace: Bool
 
-  /// Held while an event is decided and delivered.
+  /// Held while an event is decided and delivered. The outermost lock.
   let order = Mutex<Void>(())
+  /// Taken below the namespace lock, and held for the local disk at most.
   let state: Mutex<State>
-  /// ``KnownLabel/released`` of the state is not nil; asked by each read.
+  /// ``KnownLabel/released`` of the state is not nil: stored under the lock of ``state``, and asked by each read without it.
   let isPartlyReleased = Atomic<Bool>(false)
   /// How often the daemon has it open for itself. The handles of others are counted in the state's ``SharedHandles``.
   let openings = Atomic<Int>(0)
-  /// Its lock is the innermost one.
+  /// What was read from the disk since the kernel was last asked. Its lock is the innermost one; a thread that hashes takes no other.
   let diskReads = Mutex(DiskReads())
 
+  /// Everything here is touched under the lock of ``state`` alone. Each value has rules of its own, and is pure unless it keeps something
+  /// open; the operations that are named tell it what happens.
   struct State {
+    /// Who writes the file, and what the sink was told of it: `Filesystem+Events` and `Filesystem+Writers`.
     var activity: WriterActivity
+    /// Which way the bytes of the handles go: opens and releases.
     var caching = CachingPolicy()
+    /// What became of the content: its writers, and who finds out that the disk has lost some.
     var integrity = RevisionIntegrity()
+    /// What the disk has of the file, and its mark: `Filesystem+Marks`, and the flusher.
     var disk: DiskStanding
+    /// When the file was changed, as programs see it: who puts a label, and who changes the file.
     var changeTime = ChangeTime()
+    /// What the label says beside the mark: who meets the file, and `Filesystem+Release`.
     var label: KnownLabel
-    /// What the spool said instead of the file's size or mark when the sink was last told of it.
+    /// What the spool said instead of the file's size or mark when the sink was last told of it: snapshots and announcements.
     var doubt: SystemError?
+    /// What the disk refuses of the file, and how that is asked: `Filesystem+WriteBack`.
     var writeBack = WriteBackStanding()
-    /// What the disk lacks of it while a writer has it open.
+    /// What the disk lacks of the file while a writer has it open: `Filesystem+Growing`.
     var growth = UnflushedGrowth()
-    /// How often its disk is asked while a writer has it open.
+    /// How often the disk is asked while a writer has the file open: changes, and the flusher.
     var idle = IdleWatch()
-    /// What is missing of the content that was settled, once the daemon has looked.
+    /// What is missing of the content that was settled, once the daemon has looked: `Filesystem+Lack`.
     var lack: KnownLack?
-    /// Where its chunks stand, for their subscribers; until it is settled.
+    /// Where the chunks stand, for their subscribers, until the file is settled: changes, and who asks for growth.
     var chunks = ChunkChangeTracker()
+    /// What programs have open: opens, releases, and `Filesystem+Passthrough`.
     var handles = SharedHandles()
+    /// What the sink knows of the file's existence: creation, the scan, and announcements.
     var announcement: FileAnnouncement
+    /// What other programs did to the file: `Filesystem+ByHand`.
     var byHand = ChangesByHand()
-    /// The facts of the last time that the spool could be asked.
+    /// The facts of the last time that the spool could be asked: snapshots, and the flusher.
     var lastKnown = KnownAttributes()
   }
 
@@ -115,13 +128,6 @@ extension CapturedFile.State {
   /// The disk has lost some of the content.
   mutating func lostContent(_ cause: Interruption) {
     integrity.lostContent(cause, hasOpenRevision: activity.hasOpenRevision)
-  }
-
-  /// What the next run has to know as long as it is being written. What is missing, or in memory alone, its writer's death does not
-  /// explain, and a later writer that goes on does not make it good.
-  func markWhileWriting(in instance: SpoolInstance) -> WriterStateXattr {
-    if let lack = integrity.present.lack { return .interrupted(lack) }
-    return !writeBack.isRefused ? .writing(in: instance) : .interrupted(.notOnDisk)
   }
 
   /// The epoch of a content that its writers have closed; nil where a writer may be changing it.

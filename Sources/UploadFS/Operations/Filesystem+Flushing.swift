@@ -255,13 +255,7 @@ extension Filesystem {
   /// Of a file that was found cut short the disk has what is there, and the mark says from now on that something is missing. The
   /// file's lock and the namespace lock are held.
   private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) -> Bool {
-    let wanted = state.integrity.present.interruption.map { WriterStateXattr.interrupted($0) } ?? .none
-    switch state.disk.mark {
-    case .closed?, .ended?: break
-    // It was in memory alone for a while.
-    case .interrupted(.notOnDisk)? where state.disk.mark != wanted && state.activity.isSettled: break
-    default: return true
-    }
+    guard let wanted = state.markToReplaceOnDisk else { return true }
     do throws(SystemError) {
       try keep(wanted, of: file, &state, on: try descriptorWithName(of: file, state))
       state.disk.proved(wanted)

@@ -113,7 +113,9 @@ extension Filesystem {
   func keepMark(of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor) -> Bool {
     do throws(SystemError) {
       guard let mark = state.disk.mark else { return true }
-      let wanted = try wantedMark(state, descriptor)
+      let wanted = try state.markOnceClosed(in: instance) { () throws(SystemError) in
+        UInt64(clamping: try descriptor.status().st_size)
+      }
       if wanted.isUnproven { flushes.add(file) }
       guard mark != wanted else { return true }
       try keep(wanted, of: file, &state, on: descriptor)
@@ -158,17 +160,5 @@ extension Filesystem {
   func openForMarks(_ file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> FileDescriptor {
     if let shared = state.handles.descriptor { return shared }
     return try openByName(file)
-  }
-
-  private func wantedMark(
-    _ state: CapturedFile.State, _ descriptor: FileDescriptor
-  ) throws(SystemError) -> WriterStateXattr {
-    if let lack = state.contentIntegrity.lack { return .interrupted(lack) }
-    if state.writeBack.isRefused { return .interrupted(.notOnDisk) }
-    if let interruption = state.contentIntegrity.interruption {
-      return state.disk.isSynchronized ? .interrupted(interruption) : .ended(interruption, in: instance)
-    }
-    guard !state.disk.isSynchronized else { return .none }
-    return .closed(sizeBytes: UInt64(clamping: try descriptor.status().st_size), in: instance)
   }
 }

@@ -148,13 +148,11 @@ extension Filesystem {
     return hasher.finalize()
   }
 
-  /// A settled file was given to its disk again. Should the machine stop while the disk refuses it, the mark says so.
+  /// A settled file was given to its disk again.
   private func noteSaved(
     of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
-    let isInMemory = state.writeBack.isRefused && state.integrity.present.lack == nil
-    let known = isInMemory ? .notOnDisk : state.integrity.present.interruption
-    let mark = known.map { WriterStateXattr.interrupted($0) } ?? .none
+    let mark = state.markOnceSaved
     do throws(SystemError) {
       try keep(mark, of: file, &state, on: descriptor)
       state.disk.saved(mark)
