@@ -57,12 +57,7 @@ public final class Filesystem: Sendable, FileContents {
   let openCaptures: OpenCaptures
   /// What the disk has refused of an open file since this was last asked through it.
   let writeBackErrors: WriteBackErrors
-  /// Whether any description of an open file can write to it.
-  let isOpenForWriting: OpenForWriting
-  /// What the spool's filesystem says of its quotas.
-  let askForQuotas: QuotaQuestion
-  /// What it said last: at the start, and then as long as files are written past the daemon.
-  let quotas: Mutex<SpoolQuotas>
+  let passthrough: PassthroughStanding
   let holeMaking: HoleMaking
   let labelReading: SpoolLabel.Reading
   /// The spool's filesystem says what it has in memory.
@@ -76,16 +71,6 @@ public final class Filesystem: Sendable, FileContents {
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolFault?>(nil)
   let backoffPermits: BackoffPermits
-  /// Set once the kernel has said that it reads and writes files of the spool itself.
-  let backingFiles = Mutex<(any BackingFiles)?>(nil)
-  /// This daemon, and so an earlier one, may have given files of the spool to the kernel.
-  let mayHaveLentFiles = Atomic<Bool>(false)
-  /// Files with writers of whose writes the daemon does not know, or with mappings that such writers may have left.
-  let passthroughWriters = Mutex(PassthroughWriters())
-
-  /// Handles that pass the daemon.
-  let passthroughOpens = Atomic<Int>(0)
-
   let isDraining = Atomic<Bool>(false)
   let writableOpens = Atomic<Int>(0)
   private let lastWriterIsGone = Mutex<@Sendable () -> Void>({})
@@ -116,9 +101,6 @@ public final class Filesystem: Sendable, FileContents {
   }
 
   typealias WriteBackErrors = @Sendable (FileDescriptor) -> SystemError?
-  /// Nil where the system does not say it.
-  typealias OpenForWriting = @Sendable (FileDescriptor) -> Bool?
-  typealias QuotaQuestion = @Sendable (FileDescriptor) -> SpoolQuotas
 
   /// Tests replace what the system says:
   ///
@@ -135,8 +117,8 @@ public final class Filesystem: Sendable, FileContents {
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
     spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: BackoffPermits.Pause? = nil,
     writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() },
-    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() },
-    quotas: @escaping QuotaQuestion = { SpoolQuotas(of: $0) }, holeMaking: HoleMaking = .system,
+    isOpenForWriting: @escaping PassthroughStanding.OpenForWriting = { $0.isOpenForWriting() },
+    quotas: @escaping PassthroughStanding.QuotaQuestion = { SpoolQuotas(of: $0) }, holeMaking: HoleMaking = .system,
     labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
@@ -148,9 +130,7 @@ public final class Filesystem: Sendable, FileContents {
     openCaptures = OpenCaptures(
       countMax: configuration.openCapturesMax, reserve: configuration.descriptorsForDelivery)
     self.writeBackErrors = writeBackErrors
-    self.isOpenForWriting = isOpenForWriting
-    askForQuotas = quotas
-    self.quotas = Mutex(quotas(spool.captures))
+    passthrough = PassthroughStanding(spool: spool.captures, isOpenForWriting: isOpenForWriting, quotas: quotas)
     self.holeMaking = holeMaking
     self.labelReading = labelReading
     self.virtualTree = virtualTree
@@ -207,11 +187,11 @@ public final class Filesystem: Sendable, FileContents {
   public var writableOpenCount: Int { writableOpens.load(ordering: .sequentiallyConsistent) }
 
   /// Handles that pass the daemon now.
-  public var passthroughHandles: Int { passthroughOpens.load(ordering: .relaxed) }
+  public var passthroughHandles: Int { passthrough.handles }
 
   /// Why no file passes the daemon, although that is set; nil where that is possible as far as the spool's filesystem goes.
   public var passthroughRefusal: String? {
-    configuration.passthrough == .off ? nil : quotas.withLock { $0.refusal }
+    configuration.passthrough == .off ? nil : passthrough.knownQuotas.refusal
   }
 
   /// Makes everything that was written durable. Blocks on the local disk.

@@ -34,8 +34,8 @@ final class Mounted {
     _ change: (inout FilesystemConfiguration) -> Void = { _ in },
     pause: @escaping BackoffPermits.Pause = { _ in },
     writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() },
-    isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() },
-    quotas: @escaping Filesystem.QuotaQuestion = { _ in .none },
+    isOpenForWriting: @escaping PassthroughStanding.OpenForWriting = { $0.isOpenForWriting() },
+    quotas: @escaping PassthroughStanding.QuotaQuestion = { _ in .none },
     holeMaking: HoleMaking = .system,
     labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws {

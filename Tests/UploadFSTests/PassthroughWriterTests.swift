@@ -54,7 +54,7 @@ struct PassthroughWriterTests {
       $0.rules.defaults.upload = .onClose
       $0.passthrough = .on
     }
-    mounted.filesystem.backingFiles.withLock { $0 = kernel }
+    mounted.filesystem.passthrough.begin(with: kernel)
     return mounted
   }
 
@@ -139,5 +139,35 @@ struct PassthroughWriterTests {
     #expect(mounted.sink.lastSnapshot?.interruption == .writeFailed(errno: ENOSPC), "a write may have been refused")
     mounted.filesystem.release(other)
     #expect(mounted.sink.problems == [])
+  }
+}
+
+/// Who may change files without the daemon's knowledge.
+struct PassthroughWritersTests {
+  private static func left() -> PassthroughWriters.Left {
+    let key = SpoolKey(device: 1, inode: 2)
+    return PassthroughWriters.Left(
+      file: CapturedFile(id: .new(), node: .root, key: key, isNew: true),
+      descriptor: FileDescriptor(owning: dup(0), isReadable: true, isWritable: false))
+  }
+
+  @Test func fileIsOpen_untilItsLastHandleIsReleased() {
+    var writers = PassthroughWriters()
+    for _ in 0..<2 { writers.opened(.root) }
+    writers.released(.root, leaving: nil)
+    #expect(writers.open == [.root: 1])
+    writers.released(.root, leaving: nil)
+    #expect(writers.isEmpty)
+  }
+
+  @Test func whatIsLeft_isTakenOnceItIsGone() {
+    var writers = PassthroughWriters()
+    let (gone, staying) = (Self.left(), Self.left())
+    writers.opened(.root)
+    writers.released(.root, leaving: gone)
+    writers.found(staying)
+    let taken = writers.takeLeft { $0.descriptor === gone.descriptor }
+    #expect(taken.map { ObjectIdentifier($0.file) } == [ObjectIdentifier(gone.file)])
+    #expect(writers.left.count == 1 && !writers.isEmpty)
   }
 }

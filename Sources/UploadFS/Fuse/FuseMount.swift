@@ -48,7 +48,7 @@ public final class FuseMount: Sendable {
     let place = UploadMounts.mountinfo.flatMap { MountIdentity(at: mountPoint.path, in: $0) }
     session.withLock { $0 = Session(pointer: pointer, place: place) }
     if uploadfs_has_passthrough(), filesystem.isPrivileged {
-      filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
+      filesystem.passthrough.mayFindLentFiles()
     }
   }
 
@@ -58,7 +58,7 @@ public final class FuseMount: Sendable {
       return
     }
     let files = PassthroughFiles(connection: fuse_session_fd(pointer))
-    filesystem.backingFiles.withLock { $0 = files }
+    filesystem.passthrough.begin(with: files)
   }
 
   deinit {

@@ -107,7 +107,7 @@ extension Filesystem {
     let choice = chooseRoute(of: file, &state, descriptor, opening, isNewContent: request.isNewContent)
     state.caching.opened(choice)
     if choice.writesUnseen { state.handles.passthroughWriterBegan() }
-    if choice.route.isPassthrough { passthroughOpens.add(1, ordering: .relaxed) }
+    if choice.route.isPassthrough { passthrough.handleOpened() }
     let handle = FileHandle(
       file: file, descriptor: descriptor, choice: choice, opener: request.opener, wholeEpoch: wholeEpoch)
     return Opened(
@@ -280,7 +280,7 @@ extension Filesystem {
       state.caching.closed(handle.choice, isResting: handle.isResting.load(ordering: .sequentiallyConsistent))
       if handle.choice.mayLeaveMapping { state.caching.leftMapping() }
       let isLast = state.handles.released()
-      if handle.choice.route.isPassthrough { passthroughOpens.subtract(1, ordering: .relaxed) }
+      if handle.choice.route.isPassthrough { passthrough.handleReleased() }
       if state.caching.passthroughHandles == 0 { returnBacking(&state) }
       // The daemon has not seen what the kernel has read for it.
       if handle.choice.route.isPassthrough { file.diskReads.withLock { $0.mayHaveReadAll() } }

@@ -3,35 +3,6 @@ import FileModel
 import Glibc
 import Synchronization
 
-/// The kernel's number for a file of the spool that it reads and writes by itself.
-struct BackingID: Hashable, Sendable {
-  let rawValue: Int32
-}
-
-/// Gives files of the spool to the kernel (passthrough). Called under a file's lock: never waits.
-protocol BackingFiles: Sendable {
-  /// The kernel's number for a file that is open for reading; nil where it does not take it.
-  func openBacking(_ descriptor: FileDescriptor) -> BackingID?
-  /// The file's last handle is gone.
-  func closeBacking(_ id: BackingID)
-}
-
-/// Files that may change without the daemon's knowledge.
-struct PassthroughWriters: Sendable {
-  /// One for each handle that is open.
-  var open: [NodeID: Int] = [:]
-  /// Files that may have a writer although their handle is released, one entry for each such handle.
-  var left: [Left] = []
-
-  struct Left: Sendable {
-    let file: CapturedFile
-    /// Opened for reading only, so that it is no writer itself.
-    let descriptor: FileDescriptor
-  }
-
-  var isEmpty: Bool { open.isEmpty && left.isEmpty }
-}
-
 /// Opens that pass the daemon, and what it has to do because it does not see what they write.
 ///
 /// For all other code such a writer is one mutation that lasts from before its open is answered until it is released: the
@@ -49,8 +20,8 @@ extension Filesystem {
     // Where a call waits for the disk or the delivery, it has to be known what was written until then; a reader of a file of
     // which parts may be given back has to be told so, and a writer that its file has become too large. What a quota refuses has to
     // be known as well.
-    guard let backingFiles = backingFiles.withLock({ $0 }), state.label.released == nil,
-      quotas.withLock({ $0.allowPassthrough }),
+    guard let backingFiles = passthrough.backingFiles, state.label.released == nil,
+      passthrough.knownQuotas.allowPassthrough,
       settings(of: file).map({ !$0.holdsCalls && $0.whenFull == .refuse && $0.tooLarge == .record }) ?? true
     else { return state.caching.choice(for: wanted) }
     var opening = wanted
@@ -90,12 +61,12 @@ extension Filesystem {
   /// No handle passes any more. The file's lock is held.
   func returnBacking(_ state: inout CapturedFile.State) {
     guard let backing = state.handles.takeBacking() else { return }
-    backingFiles.withLock { $0 }?.closeBacking(backing)
+    passthrough.backingFiles?.closeBacking(backing)
   }
 
   /// Whether the kernel has to ask for a file's attributes each time. The namespace lock is not needed.
   func changesUnseen(_ node: NodeID) -> Bool {
-    guard !node.isVirtual, passthroughWriters.withLock({ !$0.isEmpty }) else { return false }
+    guard !node.isVirtual, passthrough.writers.withLock({ !$0.isEmpty }) else { return false }
     return file(of: node)?.state.withLock { $0.handles.hasPassthroughWriter } ?? false
   }
 
@@ -103,7 +74,7 @@ extension Filesystem {
   func beginUnseenWriting(_ number: UInt64) throws(SystemError) {
     let handle = try fileHandle(number)
     beginUnseenMutation(of: handle.file, through: handle.descriptor)
-    passthroughWriters.withLock { $0.open[handle.file.node, default: 0] += 1 }
+    passthrough.writers.withLock { $0.opened(handle.file.node) }
     notices.checkEverySecond(true)
   }
 
@@ -134,11 +105,7 @@ extension Filesystem {
         doubtContent(of: file, error)
       }
     }
-    passthroughWriters.withLock { [left] unseen in
-      let open = (unseen.open[file.node] ?? 1) - 1
-      unseen.open[file.node] = open == 0 ? nil : open
-      if let left { unseen.left.append(left) }
-    }
+    passthrough.writers.withLock { [left] in $0.released(file.node, leaving: left) }
     notices.attributesChanged(of: file.node)
     guard left == nil else { return }
     if handle.choice.mayLeaveMapping { file.state.withLock { $0.caching.mappingIsGone() } }
@@ -174,8 +141,7 @@ extension Filesystem {
 
   /// What the spool's disk may have told a writer of which the daemon does not know; nil where it had no reason to refuse anything.
   private func possibleRefusal() -> Int32? {
-    let known = askForQuotas(root)
-    quotas.withLock { $0 = known }
+    let known = passthrough.lookAtQuotas(of: root)
     if space.spareBytes(refreshing: true) == 0 { return ENOSPC }
     return known.allowPassthrough ? nil : EDQUOT
   }
@@ -187,13 +153,11 @@ extension Filesystem {
 
   /// Once a second while there are such writers: makes room for them, and lets go of those of which nothing is left.
   func checkPassthroughWriters() {
-    let unseen = passthroughWriters.withLock { $0 }
+    let unseen = passthrough.writers.withLock { $0 }
     doubtWrites(of: unseen.open.keys.compactMap { file(of: $0) } + unseen.left.map(\.file))
-    if passthroughWriters.withLock({ !$0.open.isEmpty }) { makeRoom(for: Self.unseenSpareBytesMin) }
-    let gone = passthroughWriters.withLock { unseen in
-      let gone = unseen.left.filter { isWrittenByOthers($0.file, $0.descriptor) != true }
-      unseen.left.removeAll { left in gone.contains { $0.descriptor === left.descriptor } }
-      return gone
+    if passthrough.writers.withLock({ !$0.open.isEmpty }) { makeRoom(for: Self.unseenSpareBytesMin) }
+    let gone = passthrough.writers.withLock { unseen in
+      unseen.takeLeft { isWrittenByOthers($0.file, $0.descriptor) != true }
     }
     for left in gone {
       // A mapping that cannot be asked for cannot be waited for.
@@ -202,7 +166,7 @@ extension Filesystem {
       finishUnseenWriting(of: left.file, through: left.descriptor)
       notices.attributesChanged(of: left.file.node)
     }
-    notices.checkEverySecond(passthroughWriters.withLock { !$0.isEmpty })
+    notices.checkEverySecond(passthrough.writers.withLock { !$0.isEmpty })
   }
 
   /// Whether another process may write to the spool's file: by a mapping whose descriptors are closed, or by a descriptor that
@@ -214,17 +178,17 @@ extension Filesystem {
   }
 
   private func isWrittenByOthers(_ state: CapturedFile.State, _ reader: FileDescriptor) -> Bool? {
-    state.handles.count == 0 ? isOpenForWriting(reader) : true
+    state.handles.count == 0 ? passthrough.isOpenForWriting(reader) : true
   }
 
   /// Before the daemon opens a file that the scan has not come to: its own descriptor may write, so that afterwards it cannot be told
   /// whether another program writes it through a mount whose daemon has died. The file's lock and the namespace lock are held.
   func askForSurvivingWriter(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard mayHaveLentFiles.load(ordering: .relaxed), state.handles.count == 0,
+    guard passthrough.mayHaveLentFiles, state.handles.count == 0,
       state.announcement.survivingWriter == nil, state.announcement.isToBeFound
     else { return }
     do throws(SystemError) {
-      state.announcement.askedForSurvivingWriter(.init(isOpenForWriting(try openByName(file))))
+      state.announcement.askedForSurvivingWriter(.init(passthrough.isOpenForWriting(try openByName(file))))
     } catch {
       // The scan meets the same.
       return
@@ -234,7 +198,7 @@ extension Filesystem {
   /// At the start: a file that a process still writes through a mount whose daemon has died is open for writing until it is
   /// let go of. True when it is.
   func adoptSurvivingWriter(of file: CapturedFile) -> Bool {
-    guard mayHaveLentFiles.load(ordering: .relaxed) else { return false }
+    guard passthrough.mayHaveLentFiles else { return false }
     let isNew = file.state.withLock { state in
       state.announcement.isToBeFound && !state.activity.isGone && state.activity.isQuiet
     }
@@ -277,7 +241,7 @@ extension Filesystem {
     beginUnseenMutation(of: file, through: reader)
     // Whether it finishes or is killed, is unknown.
     file.state.withLock { $0.integrity.present.lostContent(.mountDied) }
-    passthroughWriters.withLock { $0.left.append(PassthroughWriters.Left(file: file, descriptor: reader)) }
+    passthrough.writers.withLock { $0.found(PassthroughWriters.Left(file: file, descriptor: reader)) }
     notices.checkEverySecond(true)
     return true
   }
