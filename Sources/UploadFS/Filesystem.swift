@@ -16,8 +16,6 @@ public final class Filesystem: Sendable, FileContents {
   let virtualTree: any VirtualTree
   /// Rules say more than when a file is sent, so that they are looked up when it is opened, closed or synchronised.
   let looksUpRules: Bool
-  /// By some rule chunks may be given back, and the spool's filesystem has not refused that so far.
-  let canRelease: Atomic<Bool>
   /// `captures/` of the spool.
   let root: FileDescriptor
   /// What its folder was like when the disk could say it last.
@@ -58,7 +56,7 @@ public final class Filesystem: Sendable, FileContents {
   /// What the disk has refused of an open file since this was last asked through it.
   let writeBackErrors: WriteBackErrors
   let passthrough: PassthroughStanding
-  let holeMaking: HoleMaking
+  let chunkRelease: ChunkRelease
   let labelReading: SpoolLabel.Reading
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
@@ -67,10 +65,8 @@ public final class Filesystem: Sendable, FileContents {
   let recentAccess = Mutex(RecentAccess())
   let virtualCopies = VirtualCopies()
   let listingCopies = ListingCopies()
-  let evictedFiles = EvictedFiles()
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolFault?>(nil)
-  let backoffPermits: BackoffPermits
   let isDraining = Atomic<Bool>(false)
   let writableOpens = Atomic<Int>(0)
   private let lastWriterIsGone = Mutex<@Sendable () -> Void>({})
@@ -131,7 +127,6 @@ public final class Filesystem: Sendable, FileContents {
       countMax: configuration.openCapturesMax, reserve: configuration.descriptorsForDelivery)
     self.writeBackErrors = writeBackErrors
     passthrough = PassthroughStanding(spool: spool.captures, isOpenForWriting: isOpenForWriting, quotas: quotas)
-    self.holeMaking = holeMaking
     self.labelReading = labelReading
     self.virtualTree = virtualTree
     looksUpRules =
@@ -141,7 +136,6 @@ public final class Filesystem: Sendable, FileContents {
     spoolFolders = SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures)
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
-    backoffPermits = BackoffPermits(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)
     do {
       marksWriters = try SpoolLabel.areKept(in: spool.captures)
     } catch {
@@ -157,11 +151,14 @@ public final class Filesystem: Sendable, FileContents {
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     shownInodes = ShownInodes(device: spool.key.device)
     hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)
-    canRelease = Atomic(marksWriters && configuration.rules.haveReleases)
+    chunkRelease = ChunkRelease(isWanted: marksWriters && configuration.rules.haveReleases, disk: holeMaking)
     nodes = Mutex(
       Namespace(
         table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))
-    space = SpoolSpace(directory: spool.captures, reserveBytes: configuration.reserveBytes, source: spaceSource)
+    space = SpoolSpace(
+      directory: spool.captures, reserveBytes: configuration.reserveBytes,
+      backoffPermits: BackoffPermits(atOnceMax: max(1, configuration.threadCount / 2), pause: pause),
+      source: spaceSource)
   }
 
   deinit {

@@ -124,7 +124,7 @@ extension Filesystem {
       if hasOtherNames { announceInOrder(file) { state in state.activity.isGone ? nil : .namesChanged } }
       guard let removed else { return false }
       sink.handle(.evicted(candidate.id))
-      evictedFiles.add(file, bytes: removed.bytes)
+      space.evictedFiles.add(file, bytes: removed.bytes)
       for entry in removed.entries { notices.entryRemoved(entry) }
       return true
     }

@@ -170,7 +170,7 @@ extension Filesystem {
     try requireFree(entry)
     try requireAccepting()
     do throws(SystemError) {
-      return try withRoomForOne { () throws(SystemError) in
+      return try space.withRoomForOne(from: self) { () throws(SystemError) in
         try createNew(entry, mode: mode, flags: flags, caller: caller)
       }
     } catch  where error == .exists && flags & O_EXCL == 0 {

@@ -70,7 +70,7 @@ extension Filesystem {
     _ makeIt: (borrowing SpoolLocation) throws(SystemError) -> Void
   ) throws(SystemError) -> FoundEntry {
     try requireFree(entry)
-    return try withRoomForOne { () throws(SystemError) in
+    return try space.withRoomForOne(from: self) { () throws(SystemError) in
       try namespaceLock.exclusive { () throws(SystemError) in
         let place = try location(of: entry)
         try makeIt(place)

@@ -155,7 +155,7 @@ extension Filesystem {
   func checkPassthroughWriters() {
     let unseen = passthrough.writers.withLock { $0 }
     doubtWrites(of: unseen.open.keys.compactMap { file(of: $0) } + unseen.left.map(\.file))
-    if passthrough.writers.withLock({ !$0.open.isEmpty }) { makeRoom(for: Self.unseenSpareBytesMin) }
+    if passthrough.writers.withLock({ !$0.open.isEmpty }) { space.makeRoom(for: Self.unseenSpareBytesMin, from: self) }
     let gone = passthrough.writers.withLock { unseen in
       unseen.takeLeft { isWrittenByOthers($0.file, $0.descriptor) != true }
     }

@@ -12,7 +12,7 @@ extension Filesystem {
 
   /// Gives chunks back, so that so much may be written.
   func releaseChunks(for bytes: UInt64) {
-    guard canRelease.load(ordering: .relaxed) else { return }
+    guard chunkRelease.isPossible else { return }
     for candidate in sink.releaseCandidates(bytesMax: max(bytes, Self.releaseBytesMin)) {
       guard let file = file(of: candidate.id) else { continue }
       release(candidate, of: file)
@@ -25,7 +25,7 @@ extension Filesystem {
   private func release(_ candidate: ReleaseCandidate, of file: CapturedFile) {
     guard let named = name(candidate, of: file) else { return }
     do throws(SystemError) {
-      try holeMaking.synchronize(named.descriptor)
+      try chunkRelease.disk.synchronize(named.descriptor)
     } catch {
       file.state.withLock { state in
         if let refusal = error.asRefusal { noteRefusal(of: file, &state, refusal) }
@@ -95,7 +95,7 @@ extension Filesystem {
     if let pointer = candidate.pointer { state.label.point(to: pointer) }
     guard putLabel(of: file, &state, on: descriptor) else {
       state.label = known
-      canRelease.store(false, ordering: .relaxed)
+      chunkRelease.wasRefused()
       return nil
     }
     // A reader that has got zeros out of a hole looks at this afterwards.
@@ -187,9 +187,9 @@ extension Filesystem {
     do throws(SystemError) {
       // Nothing is given up of what cannot be examined.
       status = try descriptor.status()
-      try holeMaking.punch(descriptor, bytes)
+      try chunkRelease.disk.punch(descriptor, bytes)
     } catch {
-      if error != .interrupted { canRelease.store(false, ordering: .relaxed) }
+      if error != .interrupted { chunkRelease.wasRefused() }
       return false
     }
     let times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), status.st_mtim]
@@ -251,21 +251,6 @@ extension Filesystem {
     _ = putLabel(of: file, &state, on: descriptor)
     file.isPartlyReleased.store(state.label.released != nil, ordering: .sequentiallyConsistent)
   }
-}
-
-/// What giving chunks back asks of the spool's disk.
-struct HoleMaking: Sendable {
-  /// What stands on the file, its label included, outlives a power cut.
-  var synchronize: @Sendable (FileDescriptor) throws(SystemError) -> Void
-  /// Gives bytes back to the disk, which reads as zeros in their place.
-  var punch: @Sendable (FileDescriptor, Range<UInt64>) throws(SystemError) -> Void
-
-  static let system = HoleMaking(
-    synchronize: { (file) throws(SystemError) in try check(fsync(file.number)) },
-    punch: { (file, bytes) throws(SystemError) in
-      let mode = uploadfs_falloc_punch_hole | uploadfs_falloc_keep_size
-      try check(uploadfs_fallocate(file.number, mode, off_t(bytes.lowerBound), off_t(bytes.count)))
-    })
 }
 
 extension CapturedFile.State {

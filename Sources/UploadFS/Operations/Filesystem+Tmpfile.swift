@@ -13,7 +13,7 @@ extension Filesystem {
   {
     if directory.isVirtual { throw .notSupported }
     try requireAccepting()
-    return try withRoomForOne { () throws(SystemError) in
+    return try space.withRoomForOne(from: self) { () throws(SystemError) in
       try makeTmpfile(in: directory, mode: mode, flags: flags, caller: caller)
     }
   }

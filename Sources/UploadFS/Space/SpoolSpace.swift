@@ -10,13 +10,21 @@ final class SpoolSpace: Sendable {
   private let directory: FileDescriptor
   private let source: Source?
   private let ledger: Mutex<SpaceLedger>
-  /// One thread makes room at a time; the others wait for it instead of evicting twice as much.
+  /// One thread makes room at a time; the others wait for it instead of evicting twice as much. The outermost lock of those that are taken
+  /// meanwhile.
   private let roomTurn = Mutex<Void>(())
+  /// Removed files whose place the disk has not got back, behind a lock of its own.
+  let evictedFiles = EvictedFiles()
+  /// How many writers may pause at once.
+  let backoffPermits: BackoffPermits
 
   /// `source` stands in for statvfs(2) of the spool in tests.
-  init(directory: FileDescriptor, reserveBytes: UInt64, source: Source? = nil) {
+  init(
+    directory: FileDescriptor, reserveBytes: UInt64, backoffPermits: BackoffPermits, source: Source? = nil
+  ) {
     self.directory = directory
     self.source = source
+    self.backoffPermits = backoffPermits
     ledger = Mutex(SpaceLedger(reserveBytes: reserveBytes))
   }
 
@@ -32,13 +40,16 @@ final class SpoolSpace: Sendable {
       if admitAll(bytes, refreshing: true) { return bytes }
       // Some filesystems give the blocks of removed files back only when their journal is written. What it fails with each
       // file is asked for.
-      _ = uploadfs_syncfs(directory.number)
+      synchronizeDisk()
       if admitAll(bytes, refreshing: true) { return bytes }
       // A local filesystem writes what still fits; whole pages keep the next writes aligned.
       let part = spareBytes(refreshing: false) & ~0xfff
       return part > 0 && part < bytes && admitAll(part, refreshing: false) ? part : 0
     }
   }
+
+  /// Writes back what the spool's filesystem has; what fails each file is asked for.
+  func synchronizeDisk() { _ = uploadfs_syncfs(directory.number) }
 
   /// What statvfs(2) says of the spool, less the reserve; never negative.
   func statistics() throws(SystemError) -> uploadfs_space {
