@@ -5,8 +5,8 @@ import Synchronization
 /// Looks, at the start and once a day, for orphaned sessions at a destination where they stay until a client ends them. Has those
 /// ended that this spool began (``OrphanedSessionPlan``).
 ///
-/// It goes on with each tick of the journal's thread, where it may wait for the disk; the transport's thread only leaves an
-/// answer here.
+/// It goes on with the ``Housekeeping`` of each second, where it may wait for the disk; the transport's thread only leaves an answer
+/// here.
 final class SessionSweep: Sendable {
   /// What it asks of the engine.
   struct Source: Sendable {

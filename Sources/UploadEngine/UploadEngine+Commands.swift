@@ -20,6 +20,19 @@ extension UploadEngine {
     return outcome
   }
 
+  /// Carries out what users have ordered of files in the spool.
+  func obeySpoolOrders(_ contents: any FileContents) {
+    for order in state.withLock({ $0.schedule.takeSpoolOrders() }) {
+      switch order {
+      case .discard(let file):
+        if contents.evict(file) { continue }
+        state.withLock { $0.schedule.notDiscarded(file) }
+      case .accept(let file, let interruption):
+        contents.accept(file.id, interruption, ifUnchangedSince: file.epoch)
+      }
+    }
+  }
+
   /// Makes durable what was decided.
   func keepDecision(about id: FileID) throws(FileOrderRefusal) {
     // What was interrupted is no longer marked so.

@@ -53,6 +53,9 @@ extension UploadEngine {
     apply { $0.contentStays(id, at: $1) }
   }
 
+  /// Links, addresses or routes of this machine have changed. Called on any thread; does not wait.
+  public func networkChanged() { apply { $0.networkChanged(at: $1) } }
+
   /// Delivered files whose local copy may go, oldest first, at most so many, of those that memory holds.
   public func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
     let candidates = state.withLock { $0.schedule.evictionCandidates(countMax: countMax) }

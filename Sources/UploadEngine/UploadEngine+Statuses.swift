@@ -46,6 +46,12 @@ extension UploadEngine {
     state.withLock { $0.schedule.rememberChanges() }
   }
 
+  /// Tells who takes the changes where too many wait.
+  func tellOfManyChanges() {
+    guard state.withLock({ $0.schedule.changedCount > Self.changedFilesMax }) else { return }
+    whenManyHaveChanged.withLock { $0 }?()
+  }
+
   /// What has changed since the last time.
   func takeCounted() -> CountedFiles { state.withLock { $0.schedule.takeCounted() } }
 

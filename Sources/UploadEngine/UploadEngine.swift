@@ -100,7 +100,6 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let names: PublishedNames
   /// Nil where the destination cannot tell whose a name is.
   let publications: PublicationIndex?
-  let sweep: SessionSweep
   let logger: Logger
   let pool: ChunkBufferPool
   let smallPool: ChunkBufferPool
@@ -137,8 +136,6 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Takes the changes that are remembered for counts, so that their number is bounded where no program reads the summary.
   let whenManyHaveChanged = Mutex<(@Sendable () -> Void)?>(nil)
   static let changedFilesMax = 4096
-  /// Of delivered files that have been kept long enough, those that have had their turn to go.
-  let expiryTurns = Mutex(EvictionTurns())
   /// What the searcher is to do.
   let searches = Monitor<[Search]>([])
   /// Who is told that the catalog cannot be read.
@@ -173,9 +170,6 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     identities = Mutex((known, areToGo: false))
     knownCaptures = try KnownCaptures(catalog)
     if let damage = catalog.takeDamage() { logger.warning("\(damage)") }
-    sweep = SessionSweep(
-      destination: destination, transport: transport, catalog: catalog, logger: logger,
-      sessionAge: configuration.limits.timing.sessionAge)
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, room: room, logger: logger)
     pool = ChunkBufferPool(
       capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
@@ -227,6 +221,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     // Where several engines share the one copy of a file, one of them holding it would keep it for all.
     if engineCount == 1 { fitFiles(into: availableMemory()) }
     io.setSavesMemory(budget.readsPlainly)
+    let housekeeping = Housekeeping(of: self, contents: contents, io: io, availableMemory: availableMemory)
     journal.start(
       source: EngineJournal.Source(
         catalogEntries: { [self] ids in
@@ -259,18 +254,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
           guard let snapshot = contents.snapshot(of: id) else { return }
           apply { $0.measured(snapshot, at: $1) }
         },
-        tick: { [self] in
-          evictExpired(contents)
-          keepRoom(contents)
-          askAgain(contents)
-          obeySpoolOrders(contents)
-          io.sweep()
-          watchMemory(io, availableMemory)
-          sweepSessions()
-          if state.withLock({ $0.schedule.changedCount > Self.changedFilesMax }) {
-            whenManyHaveChanged.withLock { $0 }?()
-          }
-        }))
+        housekeeping: { housekeeping.run() }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
       priority: configuration.priority,

@@ -42,8 +42,8 @@ final class EngineJournal: Sendable {
     var load: @Sendable ([FileID]) -> Void = { _ in }
     /// Checks open files; done here because it must not happen on a filesystem thread.
     var measure: @Sendable (FileID) -> Void
-    /// Once a second, whatever happens.
-    var tick: @Sendable () -> Void
+    /// Once a second, whatever happens: what is no work of the journal, and may wait for the disk.
+    var housekeeping: @Sendable () -> Void
   }
 
   private enum CatalogWork { case record, forget }
@@ -293,7 +293,7 @@ final class EngineJournal: Sendable {
       if let damage = catalog.takeDamage() { logger.error("\(damage)") }
       if monotonicNanoseconds() >= nextTick {
         nextTick = monotonicNanoseconds() + Self.tickNanoseconds
-        source.tick()
+        source.housekeeping()
         if let step = source.diskRound() { beginDiskRound(step, &round, source) }
       }
     }

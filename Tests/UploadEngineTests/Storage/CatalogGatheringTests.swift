@@ -59,7 +59,7 @@ import Threads
         },
         resumeSaved: { _, _ in },
         recorded: { [asked] _ in asked.note("recorded") }, measure: { [asked] _ in asked.note("measured") },
-        tick: {}))
+        housekeeping: {}))
     return journal
   }
 

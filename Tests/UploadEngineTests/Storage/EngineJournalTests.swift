@@ -51,7 +51,7 @@ import Testing
         // What was said to be on the disk is there.
         resumeSaved: { [saved, store] id, mark in
           if case .record = store.load(id) { saved.withLock { $0.append(mark.changeCount) } }
-        }, recorded: { _ in }, measure: { _ in }, tick: {}))
+        }, recorded: { _ in }, measure: { _ in }, housekeeping: {}))
   }
 
   /// Else a crash would leave neither a receipt nor anything to go on with.
@@ -134,7 +134,7 @@ import Testing
           }
         }, measure: { _ in },
         // What the journal's thread was busy with until then has held it up.
-        tick: { [journal] in journal.record(ResumeFixture.id, isAwaited: false) }))
+        housekeeping: { [journal] in journal.record(ResumeFixture.id, isAwaited: false) }))
     let sizes = await ended.stream.first { _ in true }
     journal.stop()
     #expect(sizes == [7])
@@ -151,7 +151,7 @@ import Testing
         diskRound: { .next },
         diskRoundBegan: { _ in if rounds.add(1, ordering: .relaxed).newValue == 2 { loaded.continuation.finish() } },
         load: { loaded.continuation.yield($0) }, measure: { _ in },
-        tick: { [journal] in journal.load([ResumeFixture.id]) }))
+        housekeeping: { [journal] in journal.load([ResumeFixture.id]) }))
     #expect(await loaded.stream.first { _ in true } == [ResumeFixture.id])
     journal.stop()
   }
@@ -180,7 +180,8 @@ import Testing
               state: .pending)
           }
         },
-        resumeSnapshot: { _, _ in nil }, resumeSaved: { _, _ in }, recorded: { _ in }, measure: { _ in }, tick: {}))
+        resumeSnapshot: { _, _ in nil }, resumeSaved: { _, _ in }, recorded: { _ in }, measure: { _ in },
+        housekeeping: {}))
     for number in UInt64(0)..<5 { journal.record(FileID(high: 0, low: number * 4000), isAwaited: true) }
     journal.stop()
     let said = log.lines.withLock { $0.filter { $0.contains("damaged-1") } }
@@ -204,7 +205,7 @@ import Testing
         recorded: { [catalog] entries in
           #expect(entries.allSatisfy { $0.receipt == nil } && (try? catalog.loadAll().map(\.id)) == entries.map(\.id))
           said.withLock { $0 += entries.map(\.id) }
-        }, measure: { _ in }, tick: {}))
+        }, measure: { _ in }, housekeeping: {}))
     journal.stop()
     #expect(said.withLock { $0 } == [ResumeFixture.id])
   }
@@ -232,7 +233,7 @@ import Testing
           saves.withLock { $0.append(id) }
           return nil
         }, resumeSaved: { _, _ in }, recorded: { _ in },
-        measure: { id in measured.withLock { $0.append(id) } }, tick: {}))
+        measure: { id in measured.withLock { $0.append(id) } }, housekeeping: {}))
     journal.stop()
     #expect(measured.withLock { $0 } == ids)
     #expect(saves.withLock { $0 } == ids)
