@@ -67,9 +67,7 @@ public final class Filesystem: Sendable, FileContents {
   let listingCopies = ListingCopies()
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolFault?>(nil)
-  let isDraining = Atomic<Bool>(false)
-  let writableOpens = Atomic<Int>(0)
-  private let lastWriterIsGone = Mutex<@Sendable () -> Void>({})
+  let openWriters = OpenWriters()
   /// Directories and files that moved while the scan was walking; nil when no scan runs.
   let movedDuringScan = Mutex<[NodeID]?>(nil)
 
@@ -169,19 +167,11 @@ public final class Filesystem: Sendable, FileContents {
   /// Draining: from now on new writable opens and creates fail with EROFS; open writers go on. `whenLastIsGone` is called on the
   /// thread that ends the last of them, with no lock held.
   public func stopAcceptingWriters(whenLastIsGone: @escaping @Sendable () -> Void = {}) {
-    lastWriterIsGone.withLock { $0 = whenLastIsGone }
-    isDraining.store(true, ordering: .sequentiallyConsistent)
-  }
-
-  /// A writable handle is gone, and everything that follows from it is said.
-  func writerIsGone() {
-    let left = writableOpens.subtract(1, ordering: .sequentiallyConsistent).newValue
-    guard left == 0, isDraining.load(ordering: .sequentiallyConsistent) else { return }
-    lastWriterIsGone.withLock { $0 }()
+    openWriters.drain(whenLastIsGone: whenLastIsGone)
   }
 
   /// Writable handles that are open now.
-  public var writableOpenCount: Int { writableOpens.load(ordering: .sequentiallyConsistent) }
+  public var writableOpenCount: Int { openWriters.count }
 
   /// Handles that pass the daemon now.
   public var passthroughHandles: Int { passthrough.handles }
@@ -202,9 +192,7 @@ public final class Filesystem: Sendable, FileContents {
 
   // MARK: Shared by the operations
 
-  func requireAccepting() throws(SystemError) {
-    if isDraining.load(ordering: .relaxed) { throw .readOnly }
-  }
+  func requireAccepting() throws(SystemError) { try openWriters.requireAccepting() }
 
   /// Changes or reads the node table. Descriptors that fall out of it are closed after the lock is released: closing the
   /// last one of a huge unlinked file can take long.

@@ -101,7 +101,7 @@ extension Filesystem {
   ) -> Opened {
     if state.handles.opened() { openCaptures.opened() }
     let wholeEpoch = state.wholeEpoch
-    if request.writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
+    if request.writes { openWriters.opened() }
     let opening = CachingPolicy.Opening(
       reads: request.reads, writes: request.writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
     let choice = chooseRoute(of: file, &state, descriptor, opening, isNewContent: request.isNewContent)
@@ -274,7 +274,7 @@ extension Filesystem {
     if handle.writes {
       announce(file) { state in closed(handle, &state) }
     }
-    defer { if handle.writes { writerIsGone() } }
+    defer { if handle.writes { openWriters.ended() } }
     var mustSynchronize = false
     let last = file.state.withLock { state -> FileDescriptor? in
       state.caching.closed(handle.choice, isResting: handle.isResting.load(ordering: .sequentiallyConsistent))
