@@ -65,8 +65,7 @@ public final class Filesystem: Sendable, FileContents {
   let recentAccess = Mutex(RecentAccess())
   let virtualCopies = VirtualCopies()
   let listingCopies = ListingCopies()
-  let spoolFolders: SpoolFolders
-  let spoolTroubleFound = Mutex<SpoolFault?>(nil)
+  let spoolWatch: SpoolWatch
   let openWriters = OpenWriters()
   /// Directories and files that moved while the scan was walking; nil when no scan runs.
   let movedDuringScan = Mutex<[NodeID]?>(nil)
@@ -131,7 +130,7 @@ public final class Filesystem: Sendable, FileContents {
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals
     root = spool.captures
     lastRootStatus = Mutex(spool.status)
-    spoolFolders = SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures)
+    spoolWatch = SpoolWatch(of: SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures))
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
     do {

@@ -18,17 +18,40 @@ extension Filesystem {
   /// thread of its own: a disk that hangs holds it up.
   public func watchSpool(whenChanged: (SpoolFault?) -> Void) {
     repeat {
-      let found = spoolFolders.trouble()
-      let isNews = spoolTroubleFound.withLock { known in
-        defer { known = found }
-        return known != found
-      }
-      if isNews { whenChanged(found) }
+      if let news = spoolWatch.look() { whenChanged(news.found) }
     } while flushes.waitUnlessClosed(seconds: 1)
   }
 
   /// What the last look found; nil when all is well.
-  public var spoolTrouble: SpoolFault? { spoolTroubleFound.withLock { $0 } }
+  public var spoolTrouble: SpoolFault? { spoolWatch.lastFound }
+}
+
+/// What the checks of the spool's folders have found. The thread that watches them looks; others ask for the last answer.
+final class SpoolWatch: Sendable {
+  private let folders: SpoolFolders
+  private let known = Mutex<SpoolFault?>(nil)
+
+  /// An answer that is another one than the last; nil when all is well again.
+  struct News: Hashable, Sendable {
+    var found: SpoolFault?
+  }
+
+  init(of folders: SpoolFolders) {
+    self.folders = folders
+  }
+
+  /// What is found now, where that is another answer than the last. A disk that hangs holds this up, and no lock meanwhile.
+  func look() -> News? {
+    let found = folders.trouble()
+    let isNews = known.withLock { known in
+      defer { known = found }
+      return known != found
+    }
+    return isNews ? News(found: found) : nil
+  }
+
+  /// What the last look found; nil when all is well.
+  var lastFound: SpoolFault? { known.withLock { $0 } }
 }
 
 /// The spool's folders as they were at the start.
