@@ -13,14 +13,13 @@ import Synchronization
 public final class Filesystem: Sendable, FileContents {
   let configuration: FilesystemConfiguration
   let sink: any FileEventSink
-  let virtualTree: any VirtualTree
+  let virtual: VirtualFiles
   /// Rules say more than when a file is sent, so that they are looked up when it is opened, closed or synchronised.
   let looksUpRules: Bool
   /// `captures/` of the spool.
   let root: FileDescriptor
   /// What its folder was like when the disk could say it last.
   let lastRootStatus: Mutex<stat>
-  let reservedNames: Set<EntryName>
   let shownInodes: ShownInodes
   let isPrivileged: Bool
   /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
@@ -44,7 +43,6 @@ public final class Filesystem: Sendable, FileContents {
   /// Held shared while a path is used, alone while names change.
   let namespaceLock = ReadWriteLock()
   let nodes: Mutex<Namespace>
-  let virtualNodes = Mutex(VirtualNodeTable())
   let handles = Mutex(HandleTable<OpenHandle>())
   let space: SpoolSpace
   let notices = NoticeQueue()
@@ -61,9 +59,6 @@ public final class Filesystem: Sendable, FileContents {
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
   let inquiry = DiskInquiry()
-  let folderAccess = Mutex(FolderAccess())
-  let recentAccess = Mutex(RecentAccess())
-  let virtualCopies = VirtualCopies()
   let listingCopies = ListingCopies()
   let spoolWatch: SpoolWatch
   let openWriters = OpenWriters()
@@ -125,13 +120,12 @@ public final class Filesystem: Sendable, FileContents {
     self.writeBackErrors = writeBackErrors
     passthrough = PassthroughStanding(spool: spool.captures, isOpenForWriting: isOpenForWriting, quotas: quotas)
     self.labelReading = labelReading
-    self.virtualTree = virtualTree
+    virtual = VirtualFiles(of: virtualTree)
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals
     root = spool.captures
     lastRootStatus = Mutex(spool.status)
     spoolWatch = SpoolWatch(of: SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures))
-    reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
     do {
       marksWriters = try SpoolLabel.areKept(in: spool.captures)
@@ -309,7 +303,7 @@ public final class Filesystem: Sendable, FileContents {
 
   /// Names in the root that belong to the virtual tree.
   func isReserved(_ entry: DirectoryEntry) -> Bool {
-    entry.directory == .root && reservedNames.contains(entry.name)
+    entry.directory == .root && virtual.reservedNames.contains(entry.name)
   }
 
   /// Refuses to make something in the virtual tree, or in the place of its roots.

@@ -390,7 +390,7 @@ struct NamesAndBytesTests {
     let mounted = try Mounted()
     let handle = try mounted.open("status/file.json", flags: O_RDONLY)
     for number in 0..<70 {
-      _ = mounted.filesystem.virtualCopies.add([UInt8](repeating: UInt8(number), count: 1 << 20), of: [1])
+      _ = mounted.filesystem.virtual.copies.add([UInt8](repeating: UInt8(number), count: 1 << 20), of: [1])
     }
     #expect(failure { _ = try mounted.read(handle, at: 1) } == ESTALE)
     #expect(try mounted.filesystem.attributes(of: mounted.node("status/file.json"), handle: handle).st_size == 3)

@@ -150,7 +150,7 @@ public final class FuseMount: Sendable {
 
   private func startNotifier(_ session: Session) -> NamedThread? {
     let notices = filesystem.notices
-    filesystem.virtualTree.observeChanges { notices.virtualTreeChanged() }
+    filesystem.virtual.tree.observeChanges { notices.virtualTreeChanged() }
     let notifier = Notifier(mount: self, session: session)
     return NamedThread("fuse-notifier", .answering) {
       var everySignal = sigset_t()

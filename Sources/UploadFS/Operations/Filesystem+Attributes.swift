@@ -70,7 +70,7 @@ extension Filesystem {
     if changes.user != nil || changes.group != nil || changes.mode != nil {
       try namespaceLock.shared { () throws(SystemError) in
         try withPlace(of: node, open?.descriptor) { (directory, path, follows) throws(SystemError) in
-          defer { recentAccess.withLock { $0.changed() } }
+          defer { virtual.recentAccess.withLock { $0.changed() } }
           try setOwnerAndMode(changes, directory, path, follows)
         }
       }

@@ -75,7 +75,7 @@ extension Filesystem {
   private func listRoot(_ descriptor: FileDescriptor) -> DirectoryListing {
     let root = nodes.withLock { $0.table[.root] }
     let own = root?.key.inode ?? 0
-    let reserved = reservedNames
+    let reserved = virtual.reservedNames
     let read = inquiry.ask(within: Self.listingMilliseconds) { () -> DirectoryListing? in
       var listing = DirectoryListing()
       do throws(SystemError) {

@@ -356,7 +356,7 @@ extension Filesystem {
 
   /// What was put into the spool by hand under the names of the mount's own folders, which stand before it. Blocks.
   public var hiddenNames: [String] {
-    reservedNames.filter { name in
+    virtual.reservedNames.filter { name in
       do throws(SystemError) {
         _ = try location(of: DirectoryEntry(directory: .root, name: name)).status()
         return true

@@ -23,7 +23,7 @@ extension Filesystem {
 
   func forget(_ node: NodeID, count: UInt64) {
     if node.isVirtual {
-      virtualNodes.withLock { $0.forget(node, count: count) }
+      virtual.nodes.withLock { $0.forget(node, count: count) }
     } else {
       let unneeded = withNodes { namespace -> CapturedFile? in
         namespace.table.forget(node, count: count)
@@ -38,7 +38,7 @@ extension Filesystem {
     let found = try make(entry, caller: caller, removal: AT_REMOVEDIR) { (place) throws(SystemError) in
       try check(mkdirat(place.directory, place.path, mode & 0o7777))
     }
-    recentAccess.withLock { $0.changed() }
+    virtual.recentAccess.withLock { $0.changed() }
     if let path = path(of: entry) { noteCome(path) }
     return found
   }
@@ -153,7 +153,7 @@ extension Filesystem {
       finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
       return removed
     }
-    recentAccess.withLock { $0.changed() }
+    virtual.recentAccess.withLock { $0.changed() }
     if let file = removed.file { announceNames(of: file) }
   }
 
@@ -168,7 +168,7 @@ extension Filesystem {
       finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
       return status
     }
-    recentAccess.withLock { $0.changed() }
+    virtual.recentAccess.withLock { $0.changed() }
     if let path { noteGone(path, status) }
   }
 
@@ -256,7 +256,7 @@ extension Filesystem {
         return (moved, isExchange ? nil : target)
       }
     }
-    recentAccess.withLock { $0.changed() }
+    virtual.recentAccess.withLock { $0.changed() }
     if let file = replaced?.file { announceNames(of: file) }
     for file in moved { announceNames(of: file) }
     if before.old?.kind == .directory, let path = paths.new { sink.folderMoved(to: path) }

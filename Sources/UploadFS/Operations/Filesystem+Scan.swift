@@ -160,7 +160,7 @@ extension Filesystem {
     var names: [EntryName] = []
     do throws(SystemError) {
       try Self.forEachEntry(of: descriptor) { name, _, _ in
-        if !name.isDot, directory != .root || !reservedNames.contains(name) { names.append(name) }
+        if !name.isDot, directory != .root || !virtual.reservedNames.contains(name) { names.append(name) }
       }
       return (names, nil)
     } catch {

@@ -115,7 +115,7 @@ extension Filesystem {
       let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
       var entries: [SpoolEntry] = []
       try Self.forEachEntry(of: descriptor) { name, _, type in
-        guard !name.isDot, folder != .root || !reservedNames.contains(name) else { return }
+        guard !name.isDot, folder != .root || !virtual.reservedNames.contains(name) else { return }
         if type == DT_DIR || type == DT_REG { entries.append(SpoolEntry(name: name.bytes, isFolder: type == DT_DIR)) }
       }
       return entries

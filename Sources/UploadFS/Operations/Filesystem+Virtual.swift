@@ -7,13 +7,13 @@ import Synchronization
 extension Filesystem {
   func lookupVirtual(_ entry: DirectoryEntry) throws(SystemError) -> FoundEntry? {
     let path = try virtualPath(of: entry.directory).appending(entry.name.bytes)
-    guard let node = virtualTree.node(at: path) else { return nil }
+    guard let node = virtual.tree.node(at: path) else { return nil }
     let id = virtualNode(at: path, node, counting: true)
     return FoundEntry(node: id, status: virtualStatus(of: id, path, node))
   }
 
   func virtualAttributes(of node: NodeID, handle number: UInt64?) throws(SystemError) -> stat {
-    guard let known = virtualNodes.withLock({ $0[node] }), let shown = virtualTree.node(at: known.path),
+    guard let known = virtual.nodes.withLock({ $0[node] }), let shown = virtual.tree.node(at: known.path),
       VirtualNodeTable.Shape(shown) == known.shape
     else { throw .stale }
     _ = virtualNode(at: known.path, shown, counting: false)
@@ -25,12 +25,12 @@ extension Filesystem {
   }
 
   func openVirtual(_ node: NodeID, flags: Int32) throws(SystemError) -> Opened {
-    guard let path = virtualNodes.withLock({ $0[node]?.path }) else { throw .stale }
+    guard let path = virtual.nodes.withLock({ $0[node]?.path }) else { throw .stale }
     if flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0 { try requireWritable(path) }
     guard let snapshot = takeSnapshot(of: path) else {
       throw .stale
     }
-    let handle = VirtualHandle(path: path, snapshot: snapshot, in: virtualCopies)
+    let handle = VirtualHandle(path: path, snapshot: snapshot, in: virtual.copies)
     return Opened(
       handle: handles.withLock { $0.insert(.virtual(handle)) }, isDirect: true, keepsCache: false, skipsFlush: true)
   }
@@ -40,18 +40,18 @@ extension Filesystem {
   func readVirtual(
     _ handle: VirtualHandle, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer
   ) throws(SystemError) -> Int {
-    if offset == 0, isReadable(handle) || virtualCopies.content(handle.snapshot.withLock { $0.copy }) == nil,
+    if offset == 0, isReadable(handle) || virtual.copies.content(handle.snapshot.withLock { $0.copy }) == nil,
       let fresh = takeSnapshot(of: handle.path)
     {
       let previous = handle.snapshot.withLock { snapshot in
         defer { snapshot = fresh }
         return snapshot.copy
       }
-      virtualCopies.remove(previous)
+      virtual.copies.remove(previous)
     }
     let snapshot = handle.snapshot.withLock { $0 }
     guard offset >= 0, offset < snapshot.byteCount else { return 0 }
-    guard let bytes = virtualCopies.content(snapshot.copy) else { throw .stale }
+    guard let bytes = virtual.copies.content(snapshot.copy) else { throw .stale }
     let part = bytes[Int(offset)...].prefix(buffer.count)
     buffer.copyBytes(from: part)
     return part.count
@@ -59,13 +59,13 @@ extension Filesystem {
 
   /// For poll(2): the file may differ from what was last read through this handle.
   func isReadable(_ handle: VirtualHandle) -> Bool {
-    virtualTree.version(of: handle.path) != handle.snapshot.withLock { $0.version }
+    virtual.tree.version(of: handle.path) != handle.snapshot.withLock { $0.version }
   }
 
   func readVirtualLink(_ node: NodeID) throws(SystemError) -> [CChar] {
-    guard let path = virtualNodes.withLock({ $0[node]?.path }) else { throw .invalid }
+    guard let path = virtual.nodes.withLock({ $0[node]?.path }) else { throw .invalid }
     // A short form that has become ambiguous: the kernel still had it, and looks the name up anew.
-    guard case .link(let target)? = virtualTree.node(at: path) else { throw .stale }
+    guard case .link(let target)? = virtual.tree.node(at: path) else { throw .stale }
     return EntryName(bytes: target).cString
   }
 
@@ -75,13 +75,13 @@ extension Filesystem {
     let own = VirtualNodeTable.inodeNumber(of: path)
     listing.append(name: EntryName("."), inode: own, mode: S_IFDIR)
     listing.append(name: EntryName(".."), inode: own, mode: S_IFDIR)
-    for entry in listed(virtualTree.entries(of: path), in: path) { append(entry, in: path, to: &listing) }
+    for entry in listed(virtual.tree.entries(of: path), in: path) { append(entry, in: path, to: &listing) }
     return listing
   }
 
   func appendVirtualRoots(to listing: inout DirectoryListing) {
-    for name in virtualTree.topLevelNames {
-      guard let node = virtualTree.node(at: RelativePath(bytes: name)) else { continue }
+    for name in virtual.tree.topLevelNames {
+      guard let node = virtual.tree.node(at: RelativePath(bytes: name)) else { continue }
       append(VirtualEntry(name: name, node: node), in: .root, to: &listing)
     }
   }
@@ -93,15 +93,15 @@ extension Filesystem {
 
   private func virtualPath(of directory: NodeID) throws(SystemError) -> RelativePath {
     if directory == .root { return .root }
-    guard let path = virtualNodes.withLock({ $0[directory]?.path }) else { throw .stale }
+    guard let path = virtual.nodes.withLock({ $0[directory]?.path }) else { throw .stale }
     return path
   }
 
   private func virtualNode(at path: RelativePath, _ node: VirtualNode, counting: Bool) -> NodeID {
-    let version = virtualTree.version(of: path)
+    let version = virtual.tree.version(of: path)
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
-    return virtualNodes.withLock { table in
+    return virtual.nodes.withLock { table in
       let id = table.node(at: path, shape: VirtualNodeTable.Shape(node), version: version, now: now)
       if counting { table.countLookup(id) }
       return id
@@ -110,17 +110,17 @@ extension Filesystem {
 
   /// The version is asked first: a change in between is then read twice rather than missed.
   private func takeSnapshot(of path: RelativePath) -> VirtualHandle.Snapshot? {
-    let version = virtualTree.version(of: path)
-    return virtualTree.contents(of: path).map { bytes in
+    let version = virtual.tree.version(of: path)
+    return virtual.tree.contents(of: path).map { bytes in
       VirtualHandle.Snapshot(
-        copy: virtualCopies.add(bytes, of: path.bytes), byteCount: bytes.count, version: version)
+        copy: virtual.copies.add(bytes, of: path.bytes), byteCount: bytes.count, version: version)
     }
   }
 
   /// Who may see something of the virtual tree: who may reach what it is about. The kernel checks it, as for captures. Nil for what
   /// is about nothing that could be hidden.
   private func access(to path: RelativePath) -> FileOwnership? {
-    guard let subject = virtualTree.subject(of: path) else { return nil }
+    guard let subject = virtual.tree.subject(of: path) else { return nil }
     let daemonOnly = FileOwnership(user: geteuid(), group: getegid(), mode: 0o500)
     switch subject {
     case .file(let id, let last):
@@ -128,12 +128,12 @@ extension Filesystem {
       if case .some(let access?) = answer { return access }
       guard let last else { return daemonOnly }
       let owned = FileOwnership(user: last.user, group: last.group, mode: last.mode | 0o400)
-      guard case .folder(let folder)? = virtualTree.subject(of: path.parent) else { return owned }
-      return folderAccess.withLock { $0.restrict(owned, in: folder) }
+      guard case .folder(let folder)? = virtual.tree.subject(of: path.parent) else { return owned }
+      return virtual.folderAccess.withLock { $0.restrict(owned, in: folder) }
     case .folder(.root): return FileOwnership(rootAttributes())
     case .folder(let folder):
       let answer = ask(.folder(folder)) { $0.status(ofFolder: folder) }
-      return folderAccess.withLock { known in
+      return virtual.folderAccess.withLock { known in
         switch answer {
         // The disk says nothing: what it has said.
         case nil: return known.last(folder) ?? daemonOnly
@@ -155,13 +155,13 @@ extension Filesystem {
   private func ask(
     _ subject: RecentAccess.Subject, _ look: @escaping @Sendable (Filesystem) -> stat?
   ) -> FileOwnership?? {
-    let (known, era) = recentAccess.withLock {
+    let (known, era) = virtual.recentAccess.withLock {
       ($0.access(to: subject, atMilliseconds: Self.monotonicMilliseconds()), $0.era)
     }
     if let known { return known }
     let answer = inquiry.ask { [weak self] in self.flatMap(look).map { FileOwnership($0) } }
     if case .some(let access?) = answer {
-      recentAccess.withLock {
+      virtual.recentAccess.withLock {
         $0.said(access, of: subject, in: era, atMilliseconds: Self.monotonicMilliseconds())
       }
     }
@@ -177,27 +177,29 @@ extension Filesystem {
   /// A folder has gone from its path. The caller holds none of the locks.
   func noteGone(_ folder: RelativePath, _ status: stat) {
     guard status.kind == .directory else { return }
-    folderAccess.withLock { access in
-      access.left(folder, FileOwnership(status)) { virtualTree.hasDocuments(below: $0) }
+    virtual.folderAccess.withLock { access in
+      access.left(folder, FileOwnership(status)) { virtual.tree.hasDocuments(below: $0) }
     }
   }
 
   /// A folder has come to a path. The caller holds none of the locks.
   func noteCome(_ folder: RelativePath) {
-    guard virtualTree.hasDocuments(below: folder) else { return }
-    folderAccess.withLock { $0.came(folder, unknown: FileOwnership(user: geteuid(), group: getegid(), mode: 0o500)) }
+    guard virtual.tree.hasDocuments(below: folder) else { return }
+    virtual.folderAccess.withLock {
+      $0.came(folder, unknown: FileOwnership(user: geteuid(), group: getegid(), mode: 0o500))
+    }
   }
 
   /// What can be listed in a folder: where another one had its name before, not what was in that.
   private func listed(_ entries: [VirtualEntry], in path: RelativePath) -> [VirtualEntry] {
-    guard case .folder(let folder)? = virtualTree.subject(of: path), folder != .root,
-      folderAccess.withLock({ $0.hidesNames(in: folder) })
+    guard case .folder(let folder)? = virtual.tree.subject(of: path), folder != .root,
+      virtual.folderAccess.withLock({ $0.hidesNames(in: folder) })
     else { return entries }
     let isThere = inquiry.ask { [weak self] in self?.status(ofFolder: folder) != nil }
     // A folder that is gone as well is listed by its owner alone.
     guard isThere != false else { return entries }
     return entries.filter { entry in
-      switch virtualTree.subject(of: path.appending(entry.name)) {
+      switch virtual.tree.subject(of: path.appending(entry.name)) {
       case .file(let id, _): file(of: id).map { !$0.state.withLock { $0.activity.isGone } } ?? false
       case .folder(let folder): inquiry.ask { [weak self] in self?.status(ofFolder: folder) != nil } ?? false
       case nil: true
@@ -241,7 +243,7 @@ extension Filesystem {
   private func virtualStatus(of id: NodeID, _ path: RelativePath, _ node: VirtualNode) -> stat {
     var status = stat()
     status.st_ino = UInt(VirtualNodeTable.inodeNumber(of: path))
-    status.st_mode = Self.mode(of: node) | (virtualTree.isWritable(path) ? 0o222 : 0)
+    status.st_mode = Self.mode(of: node) | (virtual.tree.isWritable(path) ? 0o222 : 0)
     status.st_nlink = node == .directory ? 2 : 1
     let access = access(to: path)
     status.st_uid = access?.user ?? geteuid()
@@ -254,7 +256,7 @@ extension Filesystem {
     case .link(let target): status.st_size = off_t(target.count)
     }
     status.st_blocks = (status.st_size + 511) / 512
-    let changedAt = virtualNodes.withLock { $0[id]?.changedAt } ?? timespec()
+    let changedAt = virtual.nodes.withLock { $0[id]?.changedAt } ?? timespec()
     status.st_atim = changedAt
     status.st_mtim = changedAt
     status.st_ctim = changedAt

@@ -9,7 +9,7 @@ extension Filesystem {
 
   /// Fails where nothing can be written.
   func requireWritable(_ path: RelativePath) throws(SystemError) {
-    guard virtualTree.isWritable(path) else { throw .readOnly }
+    guard virtual.tree.isWritable(path) else { throw .readOnly }
   }
 
   /// Takes one order: a call that begins where the file does, or appends.
@@ -20,7 +20,7 @@ extension Filesystem {
     try requireWritable(handle.path)
     guard offset == 0 || appends, bytes.count <= Self.orderBytesMax else { throw .invalid }
     do throws(VirtualWriteRefusal) {
-      try virtualTree.write(Array(bytes), to: handle.path)
+      try virtual.tree.write(Array(bytes), to: handle.path)
     } catch {
       throw SystemError(code: error.errno)
     }
@@ -31,7 +31,7 @@ extension Filesystem {
   func setVirtualAttributes(
     of node: NodeID, _ changes: AttributeChanges, handle number: UInt64?
   ) throws(SystemError) -> stat {
-    guard let path = virtualNodes.withLock({ $0[node]?.path }) else { throw .stale }
+    guard let path = virtual.nodes.withLock({ $0[node]?.path }) else { throw .stale }
     // With a new size the kernel asks for its time as well.
     guard let size = changes.size, changes.mode == nil, changes.user == nil, changes.group == nil else {
       throw .readOnly
