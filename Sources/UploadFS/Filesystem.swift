@@ -27,12 +27,9 @@ public final class Filesystem: Sendable, FileContents {
   public let marksWriters: Bool
   /// The marks that stand on no file.
   let markRecord: MarkRecord
-  /// Where the spool lay before.
-  let stamp: SpoolStamp
-  let spoolFolder: FileDescriptor
-  let knownByName: Mutex<KnownNames>
-  /// Files of which nothing said who they are, at the first start of a version that lets files say it.
-  let unlabelledFiles = Atomic(0)
+  /// Where the spool lay before, and what was known of it.
+  let history: SpoolHistory
+  var stamp: SpoolStamp { history.stamp }
   let instance: SpoolInstance
   /// Until when the spool's filesystem keeps what its disk has not got yet; nil where that cannot be told.
   public var instanceName: String? { instance.name }
@@ -136,9 +133,7 @@ public final class Filesystem: Sendable, FileContents {
           + "(\(String(cString: strerror(error.code)))): see what is wrong with its disk, or choose another --spool")
     }
     markRecord = spool.marks
-    stamp = spool.stamp
-    spoolFolder = spool.folder
-    knownByName = Mutex(spool.stamp.isMoved ? .read(from: configuration.knownCaptures) : .unread)
+    history = SpoolHistory(stamp: spool.stamp, in: spool.folder, captures: configuration.knownCaptures)
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     shownInodes = ShownInodes(device: spool.key.device)
     hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)

@@ -7,26 +7,6 @@ import Synchronization
 /// nothing when it comes from an earlier version, was put there by hand, or lost its attributes when the spool was copied. Then
 /// what the catalog knew counts. Without a catalog a spool that was one doubts what it cannot prove.
 extension Filesystem {
-  /// What earlier runs knew of all captures, by name, until the spool has been searched.
-  enum KnownNames {
-    /// Read when a file needs it; in a spool that was moved at once, where that can be read then.
-    case unread
-    case all([RelativePath: KnownCapture])
-    case over
-
-    static func read(from known: KnownCaptures) -> Self {
-      do throws(KnownCapturesUnreadable) {
-        return .all(try known.all())
-      } catch {
-        return .unread
-      }
-    }
-
-    subscript(path: RelativePath) -> KnownCapture? {
-      if case .all(let captures) = self { captures[path] } else { nil }
-    }
-  }
-
   /// What speaks for an identity.
   struct Claim {
     /// What the file says of itself; nil where it could not be read.
@@ -127,12 +107,7 @@ extension Filesystem {
   }
 
   private func known(at path: RelativePath) throws(SystemError) -> KnownCapture? {
-    try knownByName.withLock { names throws(SystemError) in
-      if case .unread = names {
-        names = .all(try known { () throws(KnownCapturesUnreadable) in try configuration.knownCaptures.all() })
-      }
-      return names[path]
-    }
+    try known { () throws(KnownCapturesUnreadable) in try history.known(at: path) }
   }
 
   private func knownCapture(_ id: FileID) throws(SystemError) -> KnownCapture? {
@@ -260,7 +235,7 @@ extension Filesystem {
           ? .interrupted(.notOnDisk) : .closed(sizeBytes: sizeBytes, in: instance)
       }
     }
-    if found.origin != .attribute, !stamp.isThere { unlabelledFiles.add(1, ordering: .relaxed) }
+    if found.origin != .attribute, !stamp.isThere { history.metUnlabelled() }
     guard found.origin != .attribute || isCopy || former != nil else { return mark }
     do throws(SystemError) {
       try putFirstLabel(mark, of: file, &state, removesEarlier: found.origin == .earlierAttributes)
@@ -319,7 +294,7 @@ extension Filesystem {
     }
     // What `.spool` has kept says nothing of the captures, which may have been copied by themselves.
     guard stamp.isThere, stamp.isMoved || captures.areLost else { return (nil, nil) }
-    return (doubt(of: knownByName.withLock { $0[path] }, facts), nil)
+    return (doubt(of: history.knownIfRead(at: path), facts), nil)
   }
 
   /// Why a file that looks like a known one may not be as that was. Of what was closed shortly before a power cut the disk may have the size
@@ -368,18 +343,7 @@ extension Filesystem {
   }
 
   /// Captures of an earlier version, or put there by hand before the first start: how many were found so far.
-  public var capturesWithoutLabels: Int { unlabelledFiles.load(ordering: .relaxed) }
-
-  /// Every file that lies here has been met, and says who it is.
-  func leaveStamp() {
-    knownByName.withLock { $0 = .over }
-    guard !stamp.isThere || stamp.isMoved else { return }
-    do throws(SystemError) {
-      try SpoolStamp.put(in: spoolFolder, captures: root)
-    } catch {
-      // The next start finds the spool as this one did.
-    }
-  }
+  public var capturesWithoutLabels: Int { history.unlabelledCount }
 }
 
 extension CapturedFile.KnownAttributes {

@@ -46,7 +46,7 @@ extension Filesystem {
     // Every name is known now.
     announceLinked(&scan)
     forgetRecordedMarksOfMissing()
-    leaveStamp()
+    history.end(captures: root)
     sink.handle(.scanEnded)
   }
 
