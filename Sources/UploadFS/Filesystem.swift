@@ -11,56 +11,85 @@ import Synchronization
 /// Lock order: a file's `order`, the namespace lock, a file's `state`, the node table. None is held while waiting for
 /// anything but the local disk, and the sink is called under a file's `order` only.
 public final class Filesystem: Sendable, FileContents {
+  // MARK: What never changes, and whom it speaks to
+
   let configuration: FilesystemConfiguration
+  /// Called under a file's `order` at most.
   let sink: any FileEventSink
-  let virtual: VirtualFiles
   /// Rules say more than when a file is sent, so that they are looked up when it is opened, closed or synchronised.
   let looksUpRules: Bool
+  let isPrivileged: Bool
+
+  // MARK: The spool
+
   /// `captures/` of the spool.
   let root: FileDescriptor
-  /// What its folder was like when the disk could say it last.
+  /// What its folder was like when the disk could say it last. Its lock is an innermost one.
   let lastRootStatus: Mutex<stat>
   let shownInodes: ShownInodes
-  let isPrivileged: Bool
-  /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
-  /// a restart. Without, all marks stand in ``markRecord``.
-  public let marksWriters: Bool
-  /// The marks that stand on no file.
-  let markRecord: MarkRecord
-  /// Where the spool lay before, and what was known of it.
-  let history: SpoolHistory
-  var stamp: SpoolStamp { history.stamp }
   let instance: SpoolInstance
   /// Until when the spool's filesystem keeps what its disk has not got yet; nil where that cannot be told.
   public var instanceName: String? { instance.name }
   /// The times of a file without a writer stay as they are. Those of network filesystems are the server's, which may say them
   /// some time after the change.
   let hasSteadyTimes: Bool
+  /// Where the spool lay before, and what was known of it; behind a lock of its own.
+  let history: SpoolHistory
+  var stamp: SpoolStamp { history.stamp }
+  /// Whether its folders are where they were; behind a lock of its own.
+  let spoolWatch: SpoolWatch
+
+  // MARK: Marks
+
+  /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
+  /// a restart. Without, all marks stand in ``markRecord``.
+  public let marksWriters: Bool
+  /// The marks that stand on no file. Its lock is taken below a file's, and held for the local disk.
+  let markRecord: MarkRecord
+  let labelReading: SpoolLabel.Reading
+
+  // MARK: Names and handles
 
   /// Held shared while a path is used, alone while names change.
   let namespaceLock = ReadWriteLock()
+  /// Taken below a file's `state`.
   let nodes: Mutex<Namespace>
+  /// Its lock is an innermost one.
   let handles = Mutex(HandleTable<OpenHandle>())
+  /// Directories and files that moved while the scan was walking; nil when no scan runs. Its lock is an innermost one.
+  let movedDuringScan = Mutex<[NodeID]?>(nil)
+  /// What the mount shows beside the captures; behind locks of its own.
+  let virtual: VirtualFiles
+  /// What open folders show; behind a lock of its own.
+  let listingCopies = ListingCopies()
+
+  // MARK: Writing
+
+  /// Admits what is written, and makes room for it; behind locks of its own, of which one is taken before any of a file.
   let space: SpoolSpace
-  let notices = NoticeQueue()
+  let chunkRelease: ChunkRelease
+  /// Writable handles, counted without a lock.
+  let openWriters = OpenWriters()
+  /// Handles that pass the daemon; behind locks of its own.
+  let passthrough: PassthroughStanding
+  /// How many captures may be open, and how many files to ask the disk through; counted without a lock.
+  let openCaptures: OpenCaptures
+  let keptDescriptors = KeptDescriptors()
+
+  // MARK: The disk
+
+  /// Files that were closed. Its lock is an innermost one, as that of each queue.
   let flushes = FlushQueue()
   /// Files that are open and have changed.
   let growing = FlushQueue()
-  let keptDescriptors = KeptDescriptors()
-  let openCaptures: OpenCaptures
+  /// What the kernel is to be told.
+  let notices = NoticeQueue()
   /// What the disk has refused of an open file since this was last asked through it.
   let writeBackErrors: WriteBackErrors
-  let passthrough: PassthroughStanding
-  let chunkRelease: ChunkRelease
-  let labelReading: SpoolLabel.Reading
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
+  /// Asks a disk that may hang, on a thread of its own.
   let inquiry = DiskInquiry()
-  let listingCopies = ListingCopies()
-  let spoolWatch: SpoolWatch
-  let openWriters = OpenWriters()
-  /// Directories and files that moved while the scan was walking; nil when no scan runs.
-  let movedDuringScan = Mutex<[NodeID]?>(nil)
 
   /// The node table and the identities that are still to be given out.
   struct Namespace {
