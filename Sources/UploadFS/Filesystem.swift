@@ -41,12 +41,11 @@ public final class Filesystem: Sendable, FileContents {
 
   // MARK: Marks
 
+  /// Where marks stand, and the labels that files have; behind a lock of its own.
+  let marks: MarkStore
   /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
-  /// a restart. Without, all marks stand in ``markRecord``.
-  public let marksWriters: Bool
-  /// The marks that stand on no file. Its lock is taken below a file's, and held for the local disk.
-  let markRecord: MarkRecord
-  let labelReading: SpoolLabel.Reading
+  /// a restart. Without, all marks stand in the spool's record.
+  public var marksWriters: Bool { marks.areOnFiles }
 
   // MARK: Names and handles
 
@@ -145,7 +144,6 @@ public final class Filesystem: Sendable, FileContents {
       countMax: configuration.openCapturesMax, reserve: configuration.descriptorsForDelivery)
     self.writeBackErrors = writeBackErrors
     passthrough = PassthroughStanding(spool: spool.captures, isOpenForWriting: isOpenForWriting, quotas: quotas)
-    self.labelReading = labelReading
     virtual = VirtualFiles(of: virtualTree)
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals
@@ -154,19 +152,19 @@ public final class Filesystem: Sendable, FileContents {
     spoolWatch = SpoolWatch(of: SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures))
     isPrivileged = geteuid() == 0
     do {
-      marksWriters = try SpoolLabel.areKept(in: spool.captures)
+      marks = MarkStore(
+        areOnFiles: try SpoolLabel.areKept(in: spool.captures), record: spool.marks, reading: labelReading)
     } catch {
       throw MountError(
         .spoolUnusable,
         "spool \(configuration.spoolDirectory) cannot be asked for extended attributes "
           + "(\(String(cString: strerror(error.code)))): see what is wrong with its disk, or choose another --spool")
     }
-    markRecord = spool.marks
     history = SpoolHistory(stamp: spool.stamp, in: spool.folder, captures: configuration.knownCaptures)
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     shownInodes = ShownInodes(device: spool.key.device)
     hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)
-    chunkRelease = ChunkRelease(isWanted: marksWriters && configuration.rules.haveReleases, disk: holeMaking)
+    chunkRelease = ChunkRelease(isWanted: marks.areOnFiles && configuration.rules.haveReleases, disk: holeMaking)
     nodes = Mutex(
       Namespace(
         table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))

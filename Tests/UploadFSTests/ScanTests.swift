@@ -84,10 +84,10 @@ struct ScanTests {
       let entry = DirectoryEntry(directory: .root, name: EntryName(name))
       let made = try filesystem.create(entry, mode: 0o600, flags: O_WRONLY, caller: caller)
       let inode = UInt64(made.found.status.st_ino)
-      try filesystem.markRecord.keep(.unfinished, of: inode, durably: false)
-      for _ in 0..<20 where filesystem.markRecord.mark(of: inode) == .unfinished { sched_yield() }
+      try filesystem.marks.record.keep(.unfinished, of: inode, durably: false)
+      for _ in 0..<20 where filesystem.marks.record.mark(of: inode) == .unfinished { sched_yield() }
       defer { filesystem.release(made.opened.handle) }
-      return filesystem.markRecord.mark(of: inode) == .unfinished
+      return filesystem.marks.record.mark(of: inode) == .unfinished
     } catch {
       return false
     }

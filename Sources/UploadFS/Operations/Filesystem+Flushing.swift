@@ -56,7 +56,7 @@ extension Filesystem {
   /// The contents are on the disk. Once it has the marks that say so, a power cut takes nothing of these files any more.
   private func noteOnDisk(_ files: [(file: CapturedFile, content: ClosedContent)]) {
     do throws(SystemError) {
-      try markRecord.synchronize()
+      try marks.record.synchronize()
     } catch {
       for (file, _) in files { flushes.add(file) }
       return
@@ -175,7 +175,7 @@ extension Filesystem {
 
   private func synchronizeRecord(of files: [CapturedFile]) {
     do throws(SystemError) {
-      try markRecord.synchronize()
+      try marks.record.synchronize()
     } catch {
       if let file = files.first { flushes.add(file) }
     }

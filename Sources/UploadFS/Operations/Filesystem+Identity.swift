@@ -26,17 +26,12 @@ extension Filesystem {
     }
   }
 
-  /// What a file says of itself, where files can.
-  func label(at place: borrowing SpoolLocation) throws(SystemError) -> SpoolLabel.Found {
-    marksWriters ? try labelReading(place) : SpoolLabel.nothing
-  }
-
   /// What a known file says of itself. One that could not say it when it was met, and says now that it is another capture, is neither
   /// that one nor the one that it was taken for: the next start meets it anew, and until then its label stays. The file's lock is held.
   func label(
     of file: CapturedFile, _ state: CapturedFile.State, at place: borrowing SpoolLocation
   ) throws(SystemError) -> SpoolLabel.Found {
-    let found = if let known = state.label.found { known } else { try label(at: place) }
+    let found = if let known = state.label.found { known } else { try marks.label(at: place) }
     let isOther = state.label.found == nil && found.label.id != nil && found.label.id != file.id
     guard !isOther, found.label.saysWhatIsMissing else { throw SystemError(code: EBADMSG) }
     return found
@@ -47,7 +42,7 @@ extension Filesystem {
   func claim(of key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Claim {
     var claim = Claim(usesInode: !stamp.isMoved)
     do throws(SystemError) {
-      claim.found = try label(at: location(of: entry))
+      claim.found = try marks.label(at: location(of: entry))
     } catch {
       // Who may not read it will not be able to the next time either. In a spool that was moved its name says which it is.
       if [EACCES, EPERM].contains(error.code) {
@@ -88,7 +83,7 @@ extension Filesystem {
     _ key: SpoolKey, at path: RelativePath, _ entry: DirectoryEntry
   ) throws(SystemError) -> Bool {
     guard stamp.isThere, !stamp.isMoved, let id = nodes.withLock({ $0.knownIdentities[key.inode] }) else { return true }
-    if markRecord.mark(of: key.inode) != nil { return markRecord.mayBe(of: id, key.inode) }
+    if marks.record.mark(of: key.inode) != nil { return marks.record.mayBe(of: id, key.inode) }
     guard let known = try knownCapture(id), let facts = facts(of: entry) else { return false }
     if !marksWriters, known.path == path { return true }
     return facts.areThose(of: known) || known.sizeBytes == 0 && (facts.sizeBytes == 0 || known.path == path)
@@ -179,7 +174,7 @@ extension Filesystem {
     do throws(SystemError) {
       let components = known.path.components.map { EntryName(bytes: Array($0)) }
       let place = try SpoolLocation(root: root.number, components: components)
-      return try label(at: place).label.id == id
+      return try marks.label(at: place).label.id == id
     } catch  where error.isAbsence {
       // It was renamed.
       return false
@@ -213,7 +208,7 @@ extension Filesystem {
   ) -> WriterStateXattr {
     let sizeBytes = facts.sizeBytes
     let isCopy = found.label.id != nil && found.label.id != file.id
-    let former = markRecord.formerMark(of: file.id)
+    let former = marks.record.formerMark(of: file.id)
     let recorded = recordedMark(of: file, found) ?? former
     var mark = recorded ?? found.label.mark
     // What a copy lacks is held by the upload of another capture.
@@ -247,9 +242,9 @@ extension Filesystem {
 
   /// A file that says who it is may have got the inode number of another one, past the mount.
   private func recordedMark(of file: CapturedFile, _ found: SpoolLabel.Found) -> WriterStateXattr? {
-    guard let mark = markRecord.mark(of: file.key.inode) else { return nil }
+    guard let mark = marks.record.mark(of: file.key.inode) else { return nil }
     let isKnown = found.label.id == file.id
-    return isKnown && !markRecord.mayBe(of: file.id, file.key.inode) ? nil : mark
+    return isKnown && !marks.record.mayBe(of: file.id, file.key.inode) ? nil : mark
   }
 
   /// Of a file of which the disk may not have all: there are places that were kept for bytes and never got any.
@@ -274,7 +269,7 @@ extension Filesystem {
         return
       }
     }
-    if mark.isDoubt { try markRecord.keep(mark, of: file.key.inode, as: file.id, durably: false) }
+    if mark.isDoubt { try marks.record.keep(mark, of: file.key.inode, as: file.id, durably: false) }
   }
 
   /// What earlier runs knew of a file that says nothing of itself.

@@ -7,21 +7,15 @@ import Synchronization
 /// whole. It stands on the spool's file (``SpoolLabel``), or in the spool's record where the disk does not take that
 /// (``MarkRecord``).
 extension Filesystem {
-  /// Keeps a mark where it can be kept; without it the caller changes nothing. A file that is being written, or is not whole, is
-  /// durably so where the record says it.
+  /// Keeps a mark where it can be kept; without it the caller changes nothing.
   func keep(
     _ mark: WriterStateXattr, of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor
   ) throws(SystemError) {
     // What the label says is not known, and would be written over.
     guard state.disk.mark != nil else { throw state.doubt ?? .inputOutput }
     state.disk.noteProven(sizeBytes: state.lastKnown.sizeBytes, wasOnDisk: state.disk.isSynchronized)
-    if marksWriters, put(state.label.fileLabel(of: file.id, mark), &state, on: descriptor) {
-      // It would decide against the attribute.
-      try markRecord.forget(file.key.inode)
-    } else if mark == .none, !marksWriters {
-      try markRecord.forget(file.key.inode)
-    } else {
-      try markRecord.keep(mark, of: file.key.inode, as: file.id, durably: mark.isDoubt)
+    try marks.keep(mark, of: file.key.inode, as: file.id) {
+      put(state.label.fileLabel(of: file.id, mark), &state, on: descriptor)
     }
   }
 
@@ -86,7 +80,7 @@ extension Filesystem {
     _ state: inout CapturedFile.State, before extent: ContentExtent
   ) throws(SystemError) {
     guard state.disk.needsMark(before: extent) else { return }
-    try markRecord.commitEarlier()
+    try marks.record.commitEarlier()
     state.disk.marksAreCommitted()
   }
 
@@ -123,7 +117,7 @@ extension Filesystem {
       // What its writer has made durable must not be found interrupted after a power cut.
       guard wanted == .none, state.disk.isSynchronized else { return true }
       try check(fsync(descriptor.number))
-      try markRecord.synchronize()
+      try marks.record.synchronize()
       state.disk.markIsSynced()
       return true
     } catch {
@@ -136,7 +130,7 @@ extension Filesystem {
   /// The file of this inode is gone, or is a new one with the number of one that was.
   func forgetRecordedMark(of key: SpoolKey) {
     do throws(SystemError) {
-      try markRecord.forget(key.inode)
+      try marks.record.forget(key.inode)
     } catch {
       // A file that is there is marked before its first change, which fails where this fails again.
     }
@@ -148,8 +142,8 @@ extension Filesystem {
     namespaceLock.exclusive {
       let known = nodes.withLock { Set($0.table.allFiles.map(\.key.inode)) }
       do throws(SystemError) {
-        try markRecord.retain { known.contains($0) }
-        if stamp.isMoved { try markRecord.forgetFormerPlace() }
+        try marks.record.retain { known.contains($0) }
+        if stamp.isMoved { try marks.record.forgetFormerPlace() }
       } catch {
         // What is left doubts a file that may get the number, until that is made.
       }

@@ -13,7 +13,7 @@ extension Filesystem {
   public func scanSpool() {
     do throws(SystemError) {
       // The daemon before may have been killed after it had set marks and before the disk had them.
-      try markRecord.commitEarlier()
+      try marks.record.commitEarlier()
     } catch {
       // A disk that does not even take this is asked for each file.
     }
