@@ -22,22 +22,14 @@ public final class Filesystem: Sendable, FileContents {
 
   // MARK: The spool
 
+  /// Where the captures lie; behind locks of its own.
+  let spool: Spool
   /// `captures/` of the spool.
-  let root: FileDescriptor
-  /// What its folder was like when the disk could say it last. Its lock is an innermost one.
-  let lastRootStatus: Mutex<stat>
-  let shownInodes: ShownInodes
-  let instance: SpoolInstance
+  var root: FileDescriptor { spool.captures }
+  var stamp: SpoolStamp { spool.history.stamp }
+  var instance: SpoolInstance { spool.instance }
   /// Until when the spool's filesystem keeps what its disk has not got yet; nil where that cannot be told.
   public var instanceName: String? { instance.name }
-  /// The times of a file without a writer stay as they are. Those of network filesystems are the server's, which may say them
-  /// some time after the change.
-  let hasSteadyTimes: Bool
-  /// Where the spool lay before, and what was known of it; behind a lock of its own.
-  let history: SpoolHistory
-  var stamp: SpoolStamp { history.stamp }
-  /// Whether its folders are where they were; behind a lock of its own.
-  let spoolWatch: SpoolWatch
 
   // MARK: Marks
 
@@ -134,7 +126,7 @@ public final class Filesystem: Sendable, FileContents {
     quotas: @escaping PassthroughStanding.QuotaQuestion = { SpoolQuotas(of: $0) }, holeMaking: HoleMaking = .system,
     labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws(MountError) {
-    let spool = try SpoolDirectory.open(configuration)
+    let opened = try SpoolDirectory.open(configuration)
     var kept = configuration
     // They are in the namespace, where they become fewer.
     kept.knownIdentities = [:]
@@ -143,33 +135,27 @@ public final class Filesystem: Sendable, FileContents {
     openCaptures = OpenCaptures(
       countMax: configuration.openCapturesMax, reserve: configuration.descriptorsForDelivery)
     self.writeBackErrors = writeBackErrors
-    passthrough = PassthroughStanding(spool: spool.captures, isOpenForWriting: isOpenForWriting, quotas: quotas)
+    passthrough = PassthroughStanding(spool: opened.captures, isOpenForWriting: isOpenForWriting, quotas: quotas)
     virtual = VirtualFiles(of: virtualTree)
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals
-    root = spool.captures
-    lastRootStatus = Mutex(spool.status)
-    spoolWatch = SpoolWatch(of: SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures))
     isPrivileged = geteuid() == 0
     do {
       marks = MarkStore(
-        areOnFiles: try SpoolLabel.areKept(in: spool.captures), record: spool.marks, reading: labelReading)
+        areOnFiles: try SpoolLabel.areKept(in: opened.captures), record: opened.marks, reading: labelReading)
     } catch {
       throw MountError(
         .spoolUnusable,
         "spool \(configuration.spoolDirectory) cannot be asked for extended attributes "
           + "(\(String(cString: strerror(error.code)))): see what is wrong with its disk, or choose another --spool")
     }
-    history = SpoolHistory(stamp: spool.stamp, in: spool.folder, captures: configuration.knownCaptures)
-    self.instance = instance ?? SpoolInstance(of: spool.captures)
-    shownInodes = ShownInodes(device: spool.key.device)
-    hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)
+    spool = Spool(opened, of: configuration, instance: instance)
     chunkRelease = ChunkRelease(isWanted: marks.areOnFiles && configuration.rules.haveReleases, disk: holeMaking)
     nodes = Mutex(
       Namespace(
-        table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))
+        table: NodeTable(root: opened.key), knownIdentities: configuration.knownIdentities, device: opened.key.device))
     space = SpoolSpace(
-      directory: spool.captures, reserveBytes: configuration.reserveBytes,
+      directory: opened.captures, reserveBytes: configuration.reserveBytes,
       backoffPermits: BackoffPermits(atOnceMax: max(1, configuration.threadCount / 2), pause: pause),
       source: spaceSource)
   }

@@ -44,21 +44,13 @@ extension Filesystem {
 
   /// A status as programs see it. No file's lock is held.
   func shown(_ status: stat, of node: NodeID) -> stat {
-    let status = shownInodes.shown(status)
+    let status = spool.shownInodes.shown(status)
     guard status.kind == .regular, let file = file(of: node) else { return status }
     return file.state.withLock { $0.changeTime.shown(status) }
   }
 
-  /// The root needs no disk: what is said of the files stands below it, and is wanted most when the disk says nothing any more.
-  func rootAttributes() -> stat {
-    do throws(SystemError) {
-      let status = try root.status()
-      lastRootStatus.withLock { $0 = status }
-      return status
-    } catch {
-      return lastRootStatus.withLock { $0 }
-    }
-  }
+  /// The root needs no disk.
+  func rootAttributes() -> stat { spool.status() }
 
   /// chmod, chown, truncate and utimens, in the order in which they do not undo each other.
   func setAttributes(of node: NodeID, _ changes: AttributeChanges, handle number: UInt64?) throws(SystemError) -> stat {

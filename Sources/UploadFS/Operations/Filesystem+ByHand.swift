@@ -17,7 +17,7 @@ extension Filesystem {
     }
     let content = ChangesByHand.Content(
       epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
-      modifiedNanoseconds: hasSteadyTimes ? state.lastKnown.modifiedNanoseconds : 0)
+      modifiedNanoseconds: spool.hasSteadyTimes ? state.lastKnown.modifiedNanoseconds : 0)
     if state.byHand.saw(content) { flushes.add(file) }
   }
 

@@ -62,7 +62,7 @@ extension Filesystem {
     var listing = DirectoryListing()
     let device = try descriptor.status().key.device
     try Self.forEachEntry(of: descriptor) { name, inode, type in
-      let number = shownInodes.number(of: SpoolKey(device: device, inode: UInt64(inode)))
+      let number = spool.shownInodes.number(of: SpoolKey(device: device, inode: UInt64(inode)))
       listing.append(name: name, inode: number, mode: mode_t(type) << 12)
     }
     return listing
@@ -95,7 +95,7 @@ extension Filesystem {
       for name in [".", ".."] { listing.append(name: EntryName(name), inode: own, mode: S_IFDIR) }
       for (name, node) in root?.children ?? [:] {
         guard let known = nodes.withLock({ $0.table[node] }) else { continue }
-        listing.append(name: name, inode: shownInodes.number(of: known.key), mode: known.kind.mode)
+        listing.append(name: name, inode: spool.shownInodes.number(of: known.key), mode: known.kind.mode)
       }
     }
     appendVirtualRoots(to: &listing)

@@ -260,7 +260,7 @@ extension Filesystem {
         let request = Request(reads: access != O_WRONLY, writes: writes, isNewContent: true, opener: caller.thread)
         return register(file, &state, descriptor, mode: status.st_mode, request)
       }
-      let found = FoundEntry(node: node, status: shownInodes.shown(status))
+      let found = FoundEntry(node: node, status: spool.shownInodes.shown(status))
       return CreatedFile(found: found, file: file, opened: opened, writes: writes)
     }
   }

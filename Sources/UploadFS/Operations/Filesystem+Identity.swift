@@ -102,7 +102,7 @@ extension Filesystem {
   }
 
   private func known(at path: RelativePath) throws(SystemError) -> KnownCapture? {
-    try known { () throws(KnownCapturesUnreadable) in try history.known(at: path) }
+    try known { () throws(KnownCapturesUnreadable) in try spool.history.known(at: path) }
   }
 
   private func knownCapture(_ id: FileID) throws(SystemError) -> KnownCapture? {
@@ -230,7 +230,7 @@ extension Filesystem {
           ? .interrupted(.notOnDisk) : .closed(sizeBytes: sizeBytes, in: instance)
       }
     }
-    if found.origin != .attribute, !stamp.isThere { history.metUnlabelled() }
+    if found.origin != .attribute, !stamp.isThere { spool.history.metUnlabelled() }
     guard found.origin != .attribute || isCopy || former != nil else { return mark }
     do throws(SystemError) {
       try putFirstLabel(mark, of: file, &state, removesEarlier: found.origin == .earlierAttributes)
@@ -289,7 +289,7 @@ extension Filesystem {
     }
     // What `.spool` has kept says nothing of the captures, which may have been copied by themselves.
     guard stamp.isThere, stamp.isMoved || captures.areLost else { return (nil, nil) }
-    return (doubt(of: history.knownIfRead(at: path), facts), nil)
+    return (doubt(of: spool.history.knownIfRead(at: path), facts), nil)
   }
 
   /// Why a file that looks like a known one may not be as that was. Of what was closed shortly before a power cut the disk may have the size
@@ -338,7 +338,7 @@ extension Filesystem {
   }
 
   /// Captures of an earlier version, or put there by hand before the first start: how many were found so far.
-  public var capturesWithoutLabels: Int { history.unlabelledCount }
+  public var capturesWithoutLabels: Int { spool.history.unlabelledCount }
 }
 
 extension CapturedFile.KnownAttributes {

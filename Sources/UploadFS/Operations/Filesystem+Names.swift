@@ -80,7 +80,7 @@ extension Filesystem {
         }
         forgetRecordedMark(of: status.key)
         return FoundEntry(
-          node: adoptNew(status, at: entry, counting: true), status: shownInodes.shown(status))
+          node: adoptNew(status, at: entry, counting: true), status: spool.shownInodes.shown(status))
       }
     }
   }
@@ -134,7 +134,7 @@ extension Filesystem {
       let status = try orUnmake(new) { (new) throws(SystemError) in try new.status() }
       // A name is a change: the time is the spool's.
       return (
-        FoundEntry(node: try adopt(status, at: entry, counting: true), status: shownInodes.shown(status)), false
+        FoundEntry(node: try adopt(status, at: entry, counting: true), status: spool.shownInodes.shown(status)), false
       )
     }
     if let file = file(of: found.node) {

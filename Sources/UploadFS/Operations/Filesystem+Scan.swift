@@ -46,7 +46,7 @@ extension Filesystem {
     // Every name is known now.
     announceLinked(&scan)
     forgetRecordedMarksOfMissing()
-    history.end(captures: root)
+    spool.history.end(captures: root)
     sink.handle(.scanEnded)
   }
 

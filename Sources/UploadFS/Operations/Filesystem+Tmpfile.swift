@@ -45,7 +45,7 @@ extension Filesystem {
           reads: flags & O_ACCMODE == O_RDWR, writes: true, isNewContent: true, opener: caller.thread)
         return register(file, &state, descriptor, mode: status.st_mode, request)
       }
-      return (FoundEntry(node: file.node, status: shownInodes.shown(status)), opened)
+      return (FoundEntry(node: file.node, status: spool.shownInodes.shown(status)), opened)
     }
   }
 
@@ -72,7 +72,7 @@ extension Filesystem {
     file.state.withLock { state in
       state.announcement.gotFirstName(isOpenForWriting: state.activity.writableOpens > 0)
     }
-    return FoundEntry(node: node, status: shownInodes.shown(status))
+    return FoundEntry(node: node, status: spool.shownInodes.shown(status))
   }
 
   /// What its writers have done to it so far was not reported. The caller holds none of the locks.

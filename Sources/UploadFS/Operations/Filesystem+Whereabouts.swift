@@ -18,12 +18,12 @@ extension Filesystem {
   /// thread of its own: a disk that hangs holds it up.
   public func watchSpool(whenChanged: (SpoolFault?) -> Void) {
     repeat {
-      if let news = spoolWatch.look() { whenChanged(news.found) }
+      if let news = spool.watch.look() { whenChanged(news.found) }
     } while flushes.waitUnlessClosed(seconds: 1)
   }
 
   /// What the last look found; nil when all is well.
-  public var spoolTrouble: SpoolFault? { spoolWatch.lastFound }
+  public var spoolTrouble: SpoolFault? { spool.watch.lastFound }
 }
 
 /// What the checks of the spool's folders have found. The thread that watches them looks; others ask for the last answer.
