@@ -93,7 +93,7 @@ final class Housekeeping: Sendable {
     }
   }
 
-  /// Fewer buffers when memory is short, more when there is enough again (spec A2).
+  /// Fewer buffers when memory is short, more when there is enough again (docs/design/reading.md#memory).
   private func watchMemory() {
     let budget = engine.state.withLock { $0.schedule.memory.budget }
       .next(availableBytes: availableMemory(), bufferBytes: engine.configuration.limits.bufferBytes)
