@@ -27,6 +27,8 @@ public enum VirtualSubject: Hashable, Sendable {
   case file(FileID, last: FileOwnership?)
   /// A folder of captures; the root for the mount as a whole.
   case folder(RelativePath)
+  /// Every captured file, wherever it stands: only the user who has mounted it may see that.
+  case everyFile
 }
 
 /// Whose a file is, and what its mode lets others do.

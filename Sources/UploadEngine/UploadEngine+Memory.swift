@@ -236,6 +236,32 @@ extension UploadEngine {
     return true
   }
 
+  /// Of each file that memory does not hold what the sums and its row know, without loading it. Waits for the local disk.
+  public func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage? {
+    let rows: [ListedRow]
+    do throws(StorageError) {
+      rows = try catalog.listed(after: id, countMax: countMax)
+    } catch {
+      return nil
+    }
+    var page = UnloadedPage()
+    page.last = rows.count < countMax ? nil : rows.last?.id
+    state.withLock { state in
+      for row in rows {
+        switch state.schedule.listing(of: row.id, recordedAs: row.state) {
+        case .inMemory: page.others.append(UnloadedPage.Other(id: row.id, path: row.path, isToLoad: false))
+        case .unknown: page.others.append(UnloadedPage.Other(id: row.id, path: row.path, isToLoad: true))
+        case .gone: break
+        case .unloaded(let fileState, let failure, let sizeBytes):
+          page.files.append(
+            UnloadedFile(
+              id: row.id, path: row.path, state: fileState, sizeBytes: sizeBytes ?? row.sizeBytes, failure: failure))
+        }
+      }
+    }
+    return page
+  }
+
   /// What stands in a folder of the spool, where there is something that memory does not hold. Waits for the local disk.
   public func spoolEntries(of folder: RelativePath) -> [SpoolEntry]? {
     guard isBeyondMemory else { return nil }

@@ -257,6 +257,10 @@ final class AttachedStatus: StatusSource {
   var isBeyondMemory: Bool { engines.withLock { $0 }?.isBeyondMemory ?? false }
   func load(at path: RelativePath) -> Bool { engines.withLock { $0 }?.load(at: path) ?? false }
   func spoolEntries(of folder: RelativePath) -> [SpoolEntry]? { engines.withLock { $0 }?.spoolEntries(of: folder) }
+  func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage? {
+    guard let engines = engines.withLock({ $0 }) else { return UnloadedPage() }
+    return engines.unloadedFiles(after: id, countMax: countMax)
+  }
   var spoolTrouble: FileStatus.Failure? { spoolTroubleSeen.withLock { $0 } }
   var spoolFreeBytes: UInt64? { filesystem.withLock { $0.value }?.freeBytesSoon() }
   var passthroughHandles: Int { filesystem.withLock { $0.value }?.passthroughHandles ?? 0 }

@@ -39,6 +39,21 @@ struct MountView {
     }
   }
 
+  /// What is known of every name of a file, in the order of ``statusTexts()``: from the pages of a daemon of this version, for the user who has
+  /// mounted it. Nil where there are none, or one cannot be read.
+  func listedFiles() -> [ListedFile]? {
+    var files: [ListedFile] = []
+    var next: FileID? = StatusPage.first
+    while let id = next {
+      guard let bytes = try? WholeFile.read("\(mountPoint)/.uploadfs/files/\(id)", bytesMax: 256 << 20),
+        let page = StatusPage(bytes)
+      else { return nil }
+      files += page.files
+      next = page.next
+    }
+    return ListedFile.inOrderOfNames(files)
+  }
+
   /// The status of every name of a file, as JSON, in the order of these. What vanishes meanwhile is left out.
   func statusTexts() throws(ToolFailure) -> [(path: RelativePath, text: [UInt8])] {
     let suffix = Array(".json".utf8)

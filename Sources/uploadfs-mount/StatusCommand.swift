@@ -44,32 +44,36 @@ struct StatusCommand: ParsableCommand {
 
   private func table(of mount: MountView) throws -> String {
     // A file of several names is a row for each.
-    let files = try mount.statusTexts().map {
-      (name: Readable.line($0.path.displayText), file: try FileReading($0.text))
-    }
+    let files = try mount.listedFiles() ?? mount.statusTexts().map { try ListedFile(FileReading($0.text), at: $0.path) }
     // What still needs attention comes first; each part keeps the order of the names.
-    let isDone = { (row: (name: String, file: FileReading)) in ["complete", "removed"].contains(row.file.shownState) }
-    let rows = files.filter { !isDone($0) } + files.filter(isDone)
+    let isDone = { (file: ListedFile) in ["complete", "removed"].contains(file.state) }
     var lines = [line(["STATE", "SIZE", "DONE", "RATE", "NAME"])]
-    for (name, file) in rows {
-      let rate = file.rateBytesPerSecond > 0 ? Readable.rate(file.rateBytesPerSecond) : "-"
-      lines.append(line([file.shownState, Readable.bytes(file.bytes.total), file.percentText, rate, name]))
-      if let failure = file.lastError, file.state != "complete" {
-        lines.append("            \(Readable.line(failure.message))")
-      } else if file.state == "uploading", let reason = file.reason {
-        lines.append("            \(Readable.line(reason))")
-      }
-    }
+    lines.reserveCapacity(files.count + 3)
+    for file in files where !isDone(file) { lines += rows(of: file) }
+    for file in files where isDone(file) { lines += rows(of: file) }
     let summary = try mount.summary()
     if let renewed = summary.spool?.renewed { lines.append(Readable.line(renewed.message)) }
     lines.append("to \(summary.destination): \(summary.remainder)")
     return lines.joined(separator: "\n")
   }
 
+  private func rows(of file: ListedFile) -> [String] {
+    let rate = file.bytesPerSecond > 0 ? Readable.rate(Double(file.bytesPerSecond)) : "-"
+    let columns = [
+      file.state, Readable.bytes(file.totalBytes), "\(file.percent) %", rate, Readable.line(file.path.displayText),
+    ]
+    return file.remark.isEmpty ? [line(columns)] : [line(columns), "            \(Readable.line(file.remark))"]
+  }
+
   private func line(_ columns: [String]) -> String {
-    zip(columns, [11, 10, 6, 12, 0]).map { text, width in
-      text + String(repeating: " ", count: max(0, width - text.count))
-    }.joined(separator: " ")
+    var line = ""
+    for (text, width) in zip(columns, [11, 10, 6, 12, 0]) {
+      if !line.isEmpty { line += " " }
+      line += text
+      // The last one, which a name may make long, is not counted.
+      if width > 0 { for _ in 0..<max(0, width - text.count) { line += " " } }
+    }
+    return line
   }
 
   /// JSON without the blanks and newlines that pad it.
@@ -80,14 +84,10 @@ struct StatusCommand: ParsableCommand {
 }
 
 extension FileReading {
-  /// What was removed before it was delivered cannot be resumed.
-  var shownState: String { state == "cancelled" && !local ? "removed" : state }
-
   /// How much of the file is sent. A file without bytes is done when it is complete.
-  var percentText: String {
-    guard state != "complete" else { return "100 %" }
-    return "\(Int(min(max(percent, 0), 100).rounded(.down))) %"
-  }
+  var percentText: String { "\(wholePercent) %" }
+
+  fileprivate var wholePercent: Int { state == "complete" ? 100 : Int(min(max(percent, 0), 100).rounded(.down)) }
 
   /// One fact a line.
   var details: String {
@@ -122,5 +122,17 @@ extension FileReading {
     return facts.map { name, text in
       name + ":" + String(repeating: " ", count: max(1, 14 - name.count)) + text
     }.joined(separator: "\n")
+  }
+}
+
+extension ListedFile {
+  /// What the document of a file says.
+  fileprivate init(_ file: FileReading, at path: RelativePath) {
+    let failure = file.state == "complete" ? nil : file.lastError?.message
+    let rate = min(max(0, file.rateBytesPerSecond), 1e15)
+    self.init(
+      path: path, state: Self.shownState(file.state, isLocal: file.local), isLocal: file.local,
+      totalBytes: file.bytes.total, percent: file.wholePercent, bytesPerSecond: UInt64(rate),
+      remark: failure ?? (file.state == "uploading" ? file.reason : nil) ?? "")
   }
 }

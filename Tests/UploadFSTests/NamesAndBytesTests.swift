@@ -178,6 +178,13 @@ struct NamesAndBytesTests {
     try mounted.make("d/status")
   }
 
+  @Test(.promises("S30d", "SE5a")) func whatIsAboutEveryFile_isForTheUserWhoHasMountedIt() throws {
+    let mounted = try Mounted()
+    mounted.tree.subjects.withLock { $0 = ["status/file.json": .everyFile] }
+    let status = try shown("status/file.json", in: mounted)
+    #expect(status.st_mode == S_IFREG | 0o400 && status.st_uid == geteuid())
+  }
+
   /// Regression.
   @Test(.promises("S77a", "S77b")) func aWordIsTakenAtTheBeginning_andNothingElse() throws {
     let mounted = try Mounted()

@@ -39,6 +39,31 @@ extension UploadSchedule {
     return status
   }
 
+  /// What a list of all files takes from here, beside a file's row in the catalog.
+  enum Listing: Hashable, Sendable {
+    case inMemory
+    case gone
+    /// It was not met yet, and the row does not say how it stands.
+    case unknown
+    /// The size is nil where the row has it.
+    case unloaded(FileStatus.State, FileStatus.Failure?, sizeBytes: UInt64?)
+  }
+
+  /// How a file stands of which the catalog has a row. What was not met yet stands as it was recorded.
+  func listing(of id: FileID, recordedAs recorded: CatalogState) -> Listing {
+    guard let known = memory.unloaded[id] else { return .inMemory }
+    let failure = destination.gate.failure
+    let waiting: FileStatus.State = failure == nil ? .queued : .waiting
+    switch (known.state, recorded) {
+    case (.delivered, _), (.deliveredInThisRun, _): return .unloaded(.complete, nil, sizeBytes: known.sizeBytes)
+    case (.pending, _): return .unloaded(waiting, failure, sizeBytes: known.sizeBytes)
+    case (.unmet, .complete): return .unloaded(.complete, nil, sizeBytes: nil)
+    case (.unmet, .pending): return .unloaded(waiting, failure, sizeBytes: nil)
+    case (.unmet, .failed): return .unknown
+    case (.unmet, .evicted), (.unmet, .removed): return .gone
+    }
+  }
+
   /// The name in a delivered file's receipt, where no other record has it any more: the file is gone, or its published
   /// name was dropped.
   private func givenName(of file: FileUpload, _ path: RelativePath) -> String? {

@@ -29,6 +29,11 @@ extension EngineGroup {
     members.lazy.compactMap { $0.engine.spoolEntries(of: folder) }.first
   }
 
+  /// Of a single engine: several hold all files in memory.
+  public func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage? {
+    members.count == 1 ? members[0].engine.unloadedFiles(after: id, countMax: countMax) : UnloadedPage()
+  }
+
   /// The mount as a whole: a file counts once, where it has come the least far; bytes are those that go to all destinations.
   public func summary() -> MountSummary {
     guard members.count > 1 else { return members[0].engine.summary() }

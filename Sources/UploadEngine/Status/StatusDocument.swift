@@ -104,7 +104,7 @@ public enum StatusDocument {
   }
 
   /// Rounded down, so that 100 is said of nothing that still has a byte to go.
-  private static func percent(of status: FileStatus) -> Double {
+  static func percent(of status: FileStatus) -> Double {
     guard status.totalBytes > 0 else { return status.state == .complete ? 100 : 0 }
     guard status.acknowledgedBytes < status.totalBytes else { return 100 }
     // What has arrived may still be refused.

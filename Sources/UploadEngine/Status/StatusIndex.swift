@@ -70,6 +70,27 @@ struct StatusIndex {
     for path in shown { addStem(of: path, id) }
   }
 
+  // MARK: - Lists
+
+  /// The first files after an identity, in the order of these, at most so many.
+  func files(after id: FileID, countMax: Int) -> [FileID] {
+    // In no order: the lowest are the same in any.
+    var files = pathsByFile.keys.filter { $0 > id }
+    // Quickselect (C. A. R. Hoare, “Algorithm 65: Find”, 1961): to sort all of them for each page would take longer than the pages.
+    var (start, end) = (0, files.count)
+    while end > countMax + Self.sortedMost {
+      let pivot = [files[start], files[(start + end) / 2], files[end - 1]].sorted()[1]
+      let split = files[start..<end].partition { $0 > pivot }
+      if split > countMax { end = split } else { start = split }
+    }
+    return Array(files[..<end].sorted().prefix(countMax))
+  }
+
+  private static let sortedMost = 1024
+
+  /// The paths at which a file's document stands.
+  func shownPaths(of id: FileID) -> [RelativePath] { (pathsByFile[id] ?? []).filter { isShown($0, id) } }
+
   // MARK: - Looking up
 
   /// What stands at a path below `status/`; an empty path is `status` itself.

@@ -16,6 +16,8 @@ public protocol StatusSource: Sendable {
   func load(at path: RelativePath) -> Bool
   /// What stands in a folder of the spool, where memory does not hold all files; may wait for the local disk.
   func spoolEntries(of folder: RelativePath) -> [SpoolEntry]?
+  /// Files that memory does not hold, after an identity, in the order of these; may wait for the local disk. Nil where it does not say.
+  func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage?
   /// Executes the command that a user has written to a file's status; durable on return. May wait for the local disk.
   func execute(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal)
 }
@@ -27,6 +29,8 @@ extension StatusSource {
   public func load(at path: RelativePath) -> Bool { false }
   /// Likewise.
   public func spoolEntries(of folder: RelativePath) -> [SpoolEntry]? { nil }
+  /// Likewise.
+  public func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage? { UnloadedPage() }
   /// Everything is known from the beginning.
   public func waitWhileLoading() {}
   /// Nothing can be wanted.
@@ -47,7 +51,7 @@ public struct ControlFile: Sendable {
 }
 
 /// The virtual files of the mount (docs/semantics.md, S30): `status/<path>.json` for every file, the short form
-/// `status/<stem>.json` where it is unambiguous, and the files of `.uploadfs/`.
+/// `status/<stem>.json` where it is unambiguous, the files of `.uploadfs/`, and the pages of `.uploadfs/files/` (``StatusPage``).
 ///
 /// Where documents stand is kept here; what is in them is asked of the ``StatusSource`` for each reader. The source
 /// is never called with a lock held.
@@ -68,6 +72,8 @@ public final class StatusTree: VirtualTree {
 
   private static let statusName = Array("status".utf8)[...]
   private static let controlName = Array(".uploadfs".utf8)[...]
+  /// Below that: pages are opened by their names, and not listed.
+  private static let listName = Array("files".utf8)
   /// What most documents come to; see ``entries(of:)``.
   private static let usualSizeBytes = 2 * StatusDocument.unitBytes
 
@@ -164,6 +170,7 @@ public final class StatusTree: VirtualTree {
     case .directory where path.components.first == Self.statusName:
       .folder(RelativePath(bytes: Array(path.components.dropFirst().joined(separator: [UInt8(ascii: "/")]))))
     case .directory, .control: .folder(.root)
+    case .page: .everyFile
     case .link, nil: nil
     }
   }
@@ -180,6 +187,8 @@ public final class StatusTree: VirtualTree {
     case .link(let target, _): .link(target: target)
     case .document(let id): document(id).map { .file(sizeBytes: $0.count) }
     case .control(let file): .file(sizeBytes: file.render().count)
+    // It is made when it is opened.
+    case .page: .file(sizeBytes: Self.usualSizeBytes)
     case nil: nil
     }
   }
@@ -228,6 +237,7 @@ public final class StatusTree: VirtualTree {
     switch place(of: path) {
     case .document(let id): document(id)
     case .control(let file): file.render()
+    case .page(let id): page(after: id)
     case .directory, .link, nil: nil
     }
   }
@@ -257,6 +267,8 @@ public final class StatusTree: VirtualTree {
       switch place {
       case .document(let id), .link(_, let id): state.versions[id] ?? 0
       case .control, .directory: state.lastVersion
+      // Read once, from its beginning to its end: a new one is made for who opens it anew.
+      case .page: 1
       case nil: 0
       }
     }
@@ -274,6 +286,8 @@ public final class StatusTree: VirtualTree {
     case document(FileID)
     case link(target: [UInt8], FileID)
     case control(ControlFile)
+    /// A page of the list of all files, with those after an identity.
+    case page(after: FileID)
   }
 
   private func place(of path: RelativePath) -> Place? {
@@ -282,6 +296,10 @@ public final class StatusTree: VirtualTree {
     case Self.statusName: return statusPlace(components.dropFirst())
     case Self.controlName:
       if components.count == 1 { return .directory }
+      if components[1].elementsEqual(Self.listName) {
+        guard components.count == 3 else { return components.count == 2 ? .directory : nil }
+        return FileID(String(decoding: components[2], as: UTF8.self)).map { .page(after: $0) }
+      }
       guard components.count == 2 else { return nil }
       return controlFiles.first { components[1].elementsEqual($0.name) }.map { .control($0) }
     default: return nil
@@ -325,6 +343,38 @@ public final class StatusTree: VirtualTree {
     guard path.count > StatusIndex.suffix.count, path.suffix(StatusIndex.suffix.count).elementsEqual(StatusIndex.suffix)
     else { return nil }
     return RelativePath(bytes: path.dropLast(StatusIndex.suffix.count))
+  }
+
+  /// What is known of the files after an identity.
+  ///
+  /// Memory is asked before the catalog. So what is unloaded meanwhile is in both, and what is loaded is asked for once more.
+  private func page(after id: FileID) -> [UInt8]? {
+    source.waitWhileLoading()
+    let wasBeyondMemory = source.isBeyondMemory
+    let shown = state.withLock { $0.index.files(after: id, countMax: StatusPage.filesMax) }
+    var unloaded = UnloadedPage()
+    if wasBeyondMemory || source.isBeyondMemory {
+      guard let page = source.unloadedFiles(after: id, countMax: StatusPage.filesMax) else { return nil }
+      unloaded = page
+    }
+    let end = [shown.count < StatusPage.filesMax ? nil : shown.last, unloaded.last].compactMap { $0 }.min()
+    var page = StatusPage(after: end)
+    var listed: Set<FileID> = []
+    func isOfPage(_ id: FileID) -> Bool { id <= end ?? id && listed.insert(id).inserted }
+    for id in shown where isOfPage(id) { add(id, to: &page) }
+    for file in unloaded.files where isOfPage(file.id) { page.files.append(ListedFile(file)) }
+    for other in unloaded.others where isOfPage(other.id) {
+      if other.isToLoad { _ = source.load(at: other.path) }
+      add(other.id, to: &page)
+    }
+    return page.bytes
+  }
+
+  /// A line for each name.
+  private func add(_ id: FileID, to page: inout StatusPage) {
+    guard let status = source.status(of: id) else { return }
+    let paths = state.withLock { $0.index.shownPaths(of: id) }
+    page.files += paths.map { ListedFile(status, at: $0) }
   }
 
   private func document(_ id: FileID) -> [UInt8]? {

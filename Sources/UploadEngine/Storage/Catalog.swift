@@ -150,6 +150,11 @@ public final class Catalog: Sendable {
     try use { try $0.unsafeRead { try CatalogRows.entry(id, $0) } }
   }
 
+  /// The first rows after an identity, in the order of these, without what only the whole row says.
+  func listed(after id: FileID, countMax: Int) throws(StorageError) -> [ListedRow] {
+    try use { try $0.unsafeRead { try CatalogRows.listed(after: id, countMax: countMax, $0) } }
+  }
+
   /// Inserts or replaces entries, all of them or none. The oldest history beyond 10,000 files is dropped.
   public func upsert(_ entries: [CatalogEntry]) throws(StorageError) {
     try write(entries, removing: [])
@@ -318,6 +323,14 @@ public final class Catalog: Sendable {
       return try Self.withUsableFile(&state, path, isInUse: true, body)
     }
   }
+}
+
+/// What a list of all files takes from a file's row.
+struct ListedRow: Hashable, Sendable {
+  var id: FileID
+  var path: RelativePath
+  var sizeBytes: UInt64
+  var state: CatalogState
 }
 
 /// The rows of the catalog up to some change.

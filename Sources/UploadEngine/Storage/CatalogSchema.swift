@@ -245,6 +245,7 @@ enum CatalogRows {
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
   private static let selectEntry = "\(selectFiles) WHERE id = ?"
+  private static let selectListed = "SELECT id, path, size, state FROM file WHERE id > ? ORDER BY id LIMIT ?"
   private static let selectIdentities = """
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
@@ -382,7 +383,7 @@ enum CatalogRows {
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
     for sql in [
-      selectPage, selectEntry, selectIdentities, selectPresentIDs, selectHistoryIDs, selectWithPointers,
+      selectPage, selectListed, selectEntry, selectIdentities, selectPresentIDs, selectHistoryIDs, selectWithPointers,
       selectWithParts, selectDeliveries, selectKnownByID, selectDoubtful, selectAllKnown,
       upsertFile, clearDelivery,
       keepTime, selectSessions, selectDiskRound, updateDiskRound, selectInstance, updateInstance,
@@ -445,6 +446,20 @@ enum CatalogRows {
   static func entry(_ file: FileID, _ database: Database) throws -> CatalogEntry? {
     try Row.fetchOne(database.cachedStatement(sql: selectEntry), arguments: [file.blob])
       .flatMap { wholeEntry(Columns($0)) }
+  }
+
+  /// What cannot be understood counts as not there.
+  static func listed(after id: FileID, countMax: Int, _ database: Database) throws -> [ListedRow] {
+    var listed: [ListedRow] = []
+    let rows = try Row.fetchCursor(database.cachedStatement(sql: selectListed), arguments: [id.blob, countMax])
+    while let row = try rows.next() {
+      let columns = Columns(row)
+      guard let id = columns.fileID(0), let path = columns.path(1), let size = columns.integer(2),
+        let state = columns.text(3).flatMap(CatalogState.init(rawValue:))
+      else { continue }
+      listed.append(ListedRow(id: id, path: path, sizeBytes: UInt64(bitPattern: size), state: state))
+    }
+    return listed
   }
 
   private static func wholeEntry(_ columns: Columns) -> CatalogEntry? {

@@ -130,6 +130,7 @@ extension Filesystem {
       let owned = FileOwnership(user: last.user, group: last.group, mode: last.mode | 0o400)
       guard case .folder(let folder)? = virtual.tree.subject(of: path.parent) else { return owned }
       return virtual.folderAccess.withLock { $0.restrict(owned, in: folder) }
+    case .everyFile: return FileOwnership(user: geteuid(), group: getegid(), mode: 0o400)
     case .folder(.root): return FileOwnership(rootAttributes())
     case .folder(let folder):
       let answer = ask(.folder(folder)) { $0.status(ofFolder: folder) }
@@ -202,7 +203,7 @@ extension Filesystem {
       switch virtual.tree.subject(of: path.appending(entry.name)) {
       case .file(let id, _): file(of: id).map { !$0.state.withLock { $0.activity.isGone } } ?? false
       case .folder(let folder): inquiry.ask { [weak self] in self?.status(ofFolder: folder) != nil } ?? false
-      case nil: true
+      case .everyFile, nil: true
       }
     }
   }

@@ -280,6 +280,29 @@ import Testing
     #expect(Self.takeUnloads(&harness).contains(files[2].id), "and goes when the query is a while ago")
   }
 
+  @Test(.promises("S45j")) func listSaysOfThemWhatTheSumsKnow_andOfUnmetOnesWhatWasRecorded() {
+    var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 2)
+    harness.schedule.memory.fit.deliveredMax = 0
+    harness.write(files[0])
+    harness.succeed()
+    #expect(harness.schedule.listing(of: files[0].id, recordedAs: .complete) == .inMemory)
+    #expect(Self.unload(&harness) == [files[0].id])
+    #expect(
+      harness.schedule.listing(of: files[0].id, recordedAs: .complete) == .unloaded(.complete, nil, sizeBytes: 3500))
+    var later = ScheduleHarness(limits: ScheduleHarness.standardLimits)
+    later.checksSums = false
+    later.apply { schedule, _ in
+      schedule.recover(RecoveredUploads(catalog: [], unread: [files[1].id], records: []))
+    }
+    let schedule = later.schedule
+    func unmet(_ state: CatalogState) -> UploadSchedule.Listing {
+      schedule.listing(of: files[1].id, recordedAs: state)
+    }
+    #expect(unmet(.complete) == .unloaded(.complete, nil, sizeBytes: nil))
+    #expect(unmet(.pending) == .unloaded(.queued, nil, sizeBytes: nil))
+    #expect(unmet(.failed) == .unknown && unmet(.evicted) == .gone && unmet(.removed) == .gone)
+  }
+
   @Test(.promises("S45j", "S28c")) func deliveredOnesThatAreOnTheirWayBack_mayFreeSpace() {
     var (harness, files) = Self.harness(waiting: 0, named: 3)
     for file in files {

@@ -397,6 +397,59 @@ import Threads
     #expect(done.wait(for: 1) == [1])
   }
 
+  /// All pages.
+  private func listed() throws -> [ListedFile] {
+    var files: [ListedFile] = []
+    var next: FileID? = StatusPage.first
+    while let id = next {
+      let bytes = try #require(tree.contents(of: RelativePath(".uploadfs/files/\(id)")))
+      let page = try #require(StatusPage(bytes))
+      files += page.files
+      next = page.next
+    }
+    return files
+  }
+
+  @Test(.promises("S30d", "S45j")) func everyFileIsOnOnePage_alsoOneThatMemoryDoesNotHold() throws {
+    add(1, "a.mov", "b.mov")
+    add(4, "d.mov")
+    source.change(id(4)) { $0.state = .complete }
+    var unloaded = UnloadedPage()
+    unloaded.files = [
+      UnloadedFile(id: id(2), path: RelativePath("c.mov"), state: .complete, sizeBytes: 60),
+      // It was unloaded once memory had been asked.
+      UnloadedFile(id: id(4), path: RelativePath("d.mov"), state: .complete, sizeBytes: 60),
+    ]
+    unloaded.others = [UnloadedPage.Other(id: id(5), path: RelativePath("e.mov"), isToLoad: false)]
+    source.unloaded.withLock { $0 = unloaded }
+    let files = try listed()
+    #expect(files.map(\.path.displayText) == ["a.mov", "b.mov", "d.mov", "c.mov"])
+    #expect(files.map(\.state) == ["queued", "queued", "complete", "complete"] && files[3].totalBytes == 60)
+    // It was loaded once memory had been asked.
+    source.whenAskedForUnloaded.withLock { $0 = { [self] in add(5, "e.mov") } }
+    #expect(try listed().map(\.path.displayText) == ["a.mov", "b.mov", "d.mov", "c.mov", "e.mov"])
+  }
+
+  @Test func moreFilesThanOnePageHolds_areOnSeveral() throws {
+    let count = UInt64(2 * StatusPage.filesMax + 10)
+    for number in 1...count {
+      source.set(id(number), path: RelativePath("\(number)"))
+      tree.update(id: id(number), paths: [RelativePath("\(number)")])
+    }
+    #expect(try listed().map(\.path.displayText) == (1...count).map { "\($0)" })
+  }
+
+  @Test func withoutTheCatalogThereIsNoPage_andWhoeverHasNotMountedItSeesNone() throws {
+    add(1, "a.mov")
+    let path = RelativePath(".uploadfs/files/\(StatusPage.first)")
+    #expect(tree.subject(of: path) == .everyFile && !tree.isWritable(path))
+    #expect(node(".uploadfs/files") == .directory && names(".uploadfs/files").isEmpty)
+    #expect(node(".uploadfs/files/1") == nil && node(".uploadfs/files/\(StatusPage.first)/x") == nil)
+    #expect(tree.contents(of: path) != nil)
+    source.unloaded.withLock { $0 = .some(nil) }
+    #expect(tree.contents(of: path) == nil)
+  }
+
   @Test func manyFilesInOneDirectoryAreNoTrouble() {
     let count = UInt64(20_000)
     for number in 0..<count {
@@ -435,6 +488,15 @@ private final class FakeSource: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { statuses.withLock { $0[id] } }
   func summary() -> MountSummary { MountSummary() }
+
+  /// What memory does not hold; the inner nil is a catalog that cannot be read.
+  let unloaded = Mutex<UnloadedPage??>(nil)
+  let whenAskedForUnloaded = Mutex<(@Sendable () -> Void)?>(nil)
+  var isBeyondMemory: Bool { unloaded.withLock { $0 != nil } }
+  func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage? {
+    whenAskedForUnloaded.withLock { $0.take() }?()
+    return unloaded.withLock { $0 } ?? UnloadedPage()
+  }
 
   /// What was wanted of files.
   let orders = Mutex<[FileOrder]>([])

@@ -448,6 +448,16 @@ import Threads
     #expect(try catalog.identities() == expected)
   }
 
+  @Test func rowsAreListedInTheOrderOfTheirIdentities() throws {
+    let catalog = try Catalog(path: path)
+    let entries = [delivered(1), entry(2, .failed), entry(3, .evicted), entry(4)]
+    try catalog.upsert(entries.reversed())
+    let rows = entries.map { ListedRow(id: $0.id, path: $0.path, sizeBytes: $0.sizeBytes, state: $0.state) }
+    #expect(try catalog.listed(after: StatusPage.first, countMax: 3) == Array(rows[..<3]))
+    #expect(try catalog.listed(after: rows[2].id, countMax: 3) == [rows[3]])
+    #expect(try catalog.listed(after: rows[3].id, countMax: 3) == [])
+  }
+
   /// A start reads of the others what they are once they are met.
   @Test func filesOfWhichAServerHasParts_areReadAtOnce_andOfTheOthersTheirIdentities() throws {
     var parts = entry(2, .failed)
