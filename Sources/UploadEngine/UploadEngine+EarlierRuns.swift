@@ -22,10 +22,6 @@ extension UploadEngine {
   /// Returns once that is known, or is not to be known soon.
   public func waitWhileLoading() { loading.wait { $0 == .reading ? .again : .done(()) } }
 
-  /// The filesystem has them. Of a million files they are 50 MB, which are needed no longer once their rows have been read. Before
-  /// ``start()``.
-  public func letGoOfIdentities() { identities.withLock { $0.areToGo = true } }
-
   func set(_ new: Loading) {
     loading.withLock { loading, signal in
       guard loading != .over else { return }
@@ -61,7 +57,8 @@ extension UploadEngine {
     let known = readRepeatedly("the catalog", isEndless: true) { failure in
       goOn(withoutEarlierRuns: reading?.records ?? [], failure)
     } _: { () throws(StorageError) in
-      (try EarlierRuns(catalog, readsAll: readsAllAtOnce), nil)
+      let recorded = try recordedNow()
+      return (try EarlierRuns(catalog, recorded, readsAll: readsAllAtOnce(recorded.files.count)), nil)
     }
     guard var known else { return }
     do throws(StorageError) {
@@ -94,7 +91,7 @@ extension UploadEngine {
       guard let answers else { return }
       formers.note(answers)
     }
-    identities.withLock { if $0.areToGo { $0.known = [:] } }
+    recordedFiles.withLock { $0 = nil }
     set(.over)
   }
 
@@ -125,10 +122,16 @@ extension UploadEngine {
   }
 
   /// Where memory is short, what earlier runs knew of a file is read when it is needed.
-  private var readsAllAtOnce: Bool {
+  private func readsAllAtOnce(_ count: Int) -> Bool {
     state.withLock { state in
-      identityCount < min(state.schedule.memory.fit.filesMax, state.schedule.memory.fit.deliveredMax)
+      count < min(state.schedule.memory.fit.filesMax, state.schedule.memory.fit.deliveredMax)
     }
+  }
+
+  /// What was read before the mount was there, unless another catalog has taken the place of a damaged one since then.
+  private func recordedNow() throws(StorageError) -> RecordedFiles {
+    if let known = recordedFiles.withLock({ $0 }), known.damage == catalog.openedDamaged { return known }
+    return try catalog.recordedFiles()
   }
 
   private func begin(_ state: inout State, at now: ClockReading) {
@@ -159,7 +162,7 @@ extension UploadEngine {
   private func goOn(withoutEarlierRuns records: [ResumeRecord], _ failure: StorageError) {
     change { state, now in
       guard state.early?.isForEarlierRunsOnly == false else { return }
-      let others = state.early?.keepOnly(of: LookupSet(knownIdentities.values)) ?? []
+      let others = state.early?.keepOnly(of: LookupSet(knownIdentities.identities)) ?? []
       state.schedule.goOn(besideChunksOf: records.map(\.chunkBytes).max() ?? 0)
       begin(&state, at: now)
       handle(others, &state, at: now)
@@ -275,14 +278,13 @@ private struct EarlierRuns {
   private(set) var entries: [CatalogEntry] = []
   /// Files of which there are further entries, in order.
   private(set) var others: [FileID] = []
-  private var unread: LookupSet<FileID> = []
   /// Of those some have receipts.
   private(set) var hasDeliveries = false
   private(set) var discarded: [DiscardedSession]
   /// Those of files that were reported meanwhile; nil where there is none by now.
   private(set) var recalled: LookupTable<FileID, CatalogEntry?> = [:]
 
-  init(_ catalog: Catalog, readsAll: Bool) throws(StorageError) {
+  init(_ catalog: Catalog, _ recorded: RecordedFiles, readsAll: Bool) throws(StorageError) {
     discarded = try catalog.discardedSessions()
     guard !readsAll else {
       entries = try catalog.loadAll()
@@ -292,12 +294,21 @@ private struct EarlierRuns {
     let known = try catalog.entriesWithPartsElsewhere()
     entries = known.entries
     hasDeliveries = known.hasDeliveries
-    others = known.others.sorted()
-    unread = LookupSet(others)
+    let read = LookupSet(entries.map(\.id))
+    others = (recorded.files + known.former).filter { !read.contains($0) }.sorted()
   }
 
   func unrecalled(of events: [StartupEventBuffer.Event]) -> [FileID] {
-    events.compactMap(\.file).filter { unread.contains($0) && recalled[$0] == nil }
+    events.compactMap(\.file).filter { isUnread($0) && recalled[$0] == nil }
+  }
+
+  private func isUnread(_ id: FileID) -> Bool {
+    var (start, end) = (0, others.count)
+    while start < end {
+      let middle = (start + end) / 2
+      if others[middle] < id { start = middle + 1 } else { end = middle }
+    }
+    return start < others.count && others[start] == id
   }
 
   mutating func note(_ rows: [(file: FileID, entry: CatalogEntry?)]) {

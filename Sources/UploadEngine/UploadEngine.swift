@@ -143,9 +143,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Whether another destination's catalog knows a capture as it lies; nil where there is no other one.
   let isKnownElsewhere = Mutex<(@Sendable (FileSnapshot) throws(StorageError) -> Bool)?>(nil)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
-  public var knownIdentities: [UInt64: FileID] { identities.withLock { $0.known } }
-  let identities: Mutex<(known: [UInt64: FileID], areToGo: Bool)>
-  let identityCount: Int
+  public let knownIdentities: KnownIdentities
+  /// All that the catalog had at the start, until the rows of earlier runs have been read.
+  let recordedFiles: Mutex<RecordedFiles?>
   /// What the catalog knows of the files that may be in the spool; for the filesystem.
   public let knownCaptures: KnownCaptures
 
@@ -165,9 +165,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     self.catalog = catalog
     self.resumeStore = resumeStore
     self.room = room
-    let known = try catalog.identities()
-    identityCount = known.count
-    identities = Mutex((known, areToGo: false))
+    let recorded = try catalog.recordedFiles()
+    knownIdentities = recorded.byNumber
+    recordedFiles = Mutex(recorded)
     knownCaptures = try KnownCaptures(catalog)
     if let damage = catalog.takeDamage() { logger.warning("\(damage)") }
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, room: room, logger: logger)

@@ -85,13 +85,13 @@ public final class Filesystem: Sendable, FileContents {
   /// The node table and the identities that are still to be given out.
   struct Namespace {
     var table: NodeTable
-    var knownIdentities: [UInt64: FileID]
+    var knownIdentities: SpoolIdentities
     let device: UInt64
 
     /// The identity that an earlier run gave to this file, or a new one. Each is given out once: a file that later gets
     /// the same inode number is another file.
     mutating func identity(of key: SpoolKey, _ claim: Filesystem.Claim) -> FileID {
-      let known = key.device == device ? knownIdentities.removeValue(forKey: key.inode) : nil
+      let known = key.device == device ? knownIdentities.take(key.inode) : nil
       guard let id = (claim.usesInode ? known : nil) ?? claim.id, table.node(of: id) == nil else { return .new() }
       return id
     }
@@ -128,8 +128,8 @@ public final class Filesystem: Sendable, FileContents {
   ) throws(MountError) {
     let opened = try SpoolDirectory.open(configuration)
     var kept = configuration
-    // They are in the namespace, where they become fewer.
-    kept.knownIdentities = [:]
+    // They are in the namespace.
+    kept.knownIdentities = KnownIdentities()
     self.configuration = kept
     self.sink = sink
     openCaptures = OpenCaptures(
@@ -153,7 +153,8 @@ public final class Filesystem: Sendable, FileContents {
     chunkRelease = ChunkRelease(isWanted: marks.areOnFiles && configuration.rules.haveReleases, disk: holeMaking)
     nodes = Mutex(
       Namespace(
-        table: NodeTable(root: opened.key), knownIdentities: configuration.knownIdentities, device: opened.key.device))
+        table: NodeTable(root: opened.key), knownIdentities: SpoolIdentities(configuration.knownIdentities),
+        device: opened.key.device))
     space = SpoolSpace(
       directory: opened.captures, reserveBytes: configuration.reserveBytes,
       backoffPermits: BackoffPermits(atOnceMax: max(1, configuration.threadCount / 2), pause: pause),
@@ -246,7 +247,7 @@ public final class Filesystem: Sendable, FileContents {
     withNodes { namespace in
       let key = status.key
       if isNew {
-        namespace.knownIdentities[key.inode] = nil
+        namespace.knownIdentities.forget(key.inode)
         namespace.table.numberIsGivenAnew(key)
       }
       var identity: FileID?

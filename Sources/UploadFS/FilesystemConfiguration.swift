@@ -27,7 +27,7 @@ public struct FilesystemConfiguration: Sendable {
   /// Threads that answer what the disk of the spool can hold up; two more answer the rest.
   public var threadCount = 6
   /// The identities of files that an earlier run knew, by the spool file's inode number.
-  public var knownIdentities: [UInt64: FileID] = [:]
+  public var knownIdentities = KnownIdentities()
   /// What an earlier run knew of the captures.
   public var knownCaptures = KnownCaptures()
 

@@ -155,7 +155,7 @@ extension MountSession {
   ) throws(ToolFailure) {
     do throws(MountError) {
       let place = try MountTarget(
-        checking: filesystemConfiguration(configuration, mountPoint: mountPoint, knownIdentities: [:]))
+        checking: filesystemConfiguration(configuration, mountPoint: mountPoint))
       guard try place.makeSpool() else { return }
     } catch {
       throw ToolFailure(error)
@@ -166,7 +166,7 @@ extension MountSession {
   }
 
   static func filesystemConfiguration(
-    _ configuration: MountConfiguration, mountPoint: String, knownIdentities: [UInt64: FileID],
+    _ configuration: MountConfiguration, mountPoint: String, knownIdentities: KnownIdentities = KnownIdentities(),
     knownCaptures: KnownCaptures = KnownCaptures()
   ) -> FilesystemConfiguration {
     var settings = FilesystemConfiguration(mountPoint: mountPoint, spoolDirectory: configuration.spool)

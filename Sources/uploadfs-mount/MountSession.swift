@@ -64,8 +64,6 @@ final class MountSession: Sendable {
       filesystemConfiguration.giveRoom = { [room = state.room] in room.giveBack() }
       let filesystem = try Filesystem(
         configuration: filesystemConfiguration, sink: engines, virtualTree: statusTree)
-      filesystemConfiguration.knownIdentities = [:]
-      engines.letGoOfIdentities()
       self.filesystem = filesystem
       state.begin(in: filesystem.instanceName)
       source.attach(filesystem)

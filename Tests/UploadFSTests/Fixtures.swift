@@ -43,7 +43,7 @@ final class Mounted {
     var configuration = FilesystemConfiguration(
       mountPoint: self.folder.path + "/mount", spoolDirectory: self.folder.path + "/spool")
     configuration.reserveBytes = 0
-    configuration.knownIdentities = known
+    configuration.knownIdentities = KnownIdentities(known)
     change(&configuration)
     filesystem = try Filesystem(
       configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source, instance: instance,

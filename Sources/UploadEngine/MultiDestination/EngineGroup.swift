@@ -120,15 +120,9 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   public var isDrained: Bool { members.allSatisfy { $0.engine.isDrained } }
 
   /// What the catalogs of all engines know: a file has one identity, whichever of them remembers it.
-  public var knownIdentities: [UInt64: FileID] {
-    // Not a copy of a million.
-    if members.count == 1 { return members[0].engine.knownIdentities }
-    return members.reduce(into: [:]) { known, member in known.merge(member.engine.knownIdentities) { first, _ in first }
-    }
+  public var knownIdentities: KnownIdentities {
+    members.dropFirst().reduce(members[0].engine.knownIdentities) { $0.merging($1.engine.knownIdentities) }
   }
-
-  /// The filesystem has them. Several engines ask each other what their catalogs knew.
-  public func letGoOfIdentities() { if members.count == 1 { members[0].engine.letGoOfIdentities() } }
 
   /// What the catalogs of all engines know of captures: where they disagree, the doubt counts.
   public var knownCaptures: KnownCaptures {

@@ -119,17 +119,19 @@ public final class Catalog: Sendable {
     try use { try $0.read { try CatalogRows.page(from: start, $0) } }
   }
 
-  /// Entries of files of which a server has parts, and the identities of all others: of them it is read what they are once they are met.
+  /// Entries of files of which a server has parts, and the files that are gone from the spool; of these and of all others it is read what
+  /// they are once they are met.
   func entriesWithPartsElsewhere() throws(StorageError) -> (
-    entries: [CatalogEntry], others: [FileID], hasDeliveries: Bool
+    entries: [CatalogEntry], former: [FileID], hasDeliveries: Bool
   ) {
     try use { try $0.read { try CatalogRows.withPartsElsewhere($0) } }
   }
 
-  /// Inode numbers and identities of the files that were in the spool: all that has to be known of them before the mount is
-  /// there.
-  public func identities() throws(StorageError) -> [UInt64: FileID] {
-    try use { try $0.read { try CatalogRows.identities($0) } }
+  /// The files that were in the spool: all that has to be known of them before the mount is there.
+  func recordedFiles() throws(StorageError) -> RecordedFiles {
+    var recorded = try use { try $0.unsafeRead { try CatalogRows.recordedFiles($0) } }
+    recorded.damage = openedDamaged
+    return recorded
   }
 
   /// What was known is lost, or never was.
@@ -323,6 +325,16 @@ public final class Catalog: Sendable {
       return try Self.withUsableFile(&state, path, isInUse: true, body)
     }
   }
+}
+
+/// The files of the spool of which there were rows at the start.
+struct RecordedFiles: Sendable {
+  /// In order.
+  var files: [FileID] = []
+  /// Those of which the inode numbers are known.
+  var byNumber = KnownIdentities()
+  /// What was wrong with the catalog by then (``Catalog/openedDamaged``).
+  var damage: String?
 }
 
 /// What a list of all files takes from a file's row.

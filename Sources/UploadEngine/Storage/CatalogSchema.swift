@@ -246,10 +246,11 @@ enum CatalogRows {
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
   private static let selectEntry = "\(selectFiles) WHERE id = ?"
   private static let selectListed = "SELECT id, path, size, state FROM file WHERE id > ? ORDER BY id LIMIT ?"
-  private static let selectIdentities = """
-    SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
+  /// What is not of these types is no identity, or no number.
+  private static let selectRecorded = """
+    SELECT id, CASE WHEN typeof(inode) = 'integer' THEN inode END FROM file
+    WHERE state NOT IN ('evicted', 'removed') AND typeof(id) = 'blob' AND length(id) = 16 ORDER BY id
     """
-  private static let selectPresentIDs = "SELECT id FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id"
   private static let selectHistoryIDs = "SELECT id FROM file WHERE state IN ('evicted', 'removed')"
   private static let selectWithPointers = """
     \(selectFiles) WHERE (doubt IS NOT NULL OR pointer IS NOT NULL) AND pointer IS NOT NULL
@@ -383,7 +384,7 @@ enum CatalogRows {
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
     for sql in [
-      selectPage, selectListed, selectEntry, selectIdentities, selectPresentIDs, selectHistoryIDs, selectWithPointers,
+      selectPage, selectListed, selectEntry, selectRecorded, selectHistoryIDs, selectWithPointers,
       selectWithParts, selectDeliveries, selectKnownByID, selectDoubtful, selectAllKnown,
       upsertFile, clearDelivery,
       keepTime, selectSessions, selectDiskRound, updateDiskRound, selectInstance, updateInstance,
@@ -419,10 +420,10 @@ enum CatalogRows {
     return (entries, count < pageRowsMax ? nil : last)
   }
 
-  /// Entries of files of which a server has parts, and the identities of all others.
+  /// Entries of files of which a server has parts, and the files that are gone.
   static func withPartsElsewhere(
     _ database: Database
-  ) throws -> (entries: [CatalogEntry], others: [FileID], hasDeliveries: Bool) {
+  ) throws -> (entries: [CatalogEntry], former: [FileID], hasDeliveries: Bool) {
     var entries: [CatalogEntry] = []
     var seen: LookupSet<FileID> = []
     for sql in [selectWithPointers, selectWithParts] {
@@ -432,15 +433,13 @@ enum CatalogRows {
         entries.append(entry)
       }
     }
-    var others: [FileID] = []
-    for sql in [selectPresentIDs, selectHistoryIDs] {
-      let rows = try Row.fetchCursor(database.cachedStatement(sql: sql))
-      while let row = try rows.next() {
-        if let id = Columns(row).fileID(0), !seen.contains(id) { others.append(id) }
-      }
+    var former: [FileID] = []
+    let rows = try Row.fetchCursor(database.cachedStatement(sql: selectHistoryIDs))
+    while let row = try rows.next() {
+      if let id = Columns(row).fileID(0) { former.append(id) }
     }
     let hasDeliveries = try Bool.fetchOne(database.cachedStatement(sql: selectDeliveries)) ?? false
-    return (entries, others, hasDeliveries)
+    return (entries, former, hasDeliveries)
   }
 
   static func entry(_ file: FileID, _ database: Database) throws -> CatalogEntry? {
@@ -471,16 +470,21 @@ enum CatalogRows {
     return entry
   }
 
-  /// Of several files with the same number the youngest has it.
-  static func identities(_ database: Database) throws -> [UInt64: FileID] {
-    var identities: [UInt64: FileID] = [:]
-    let rows = try Row.fetchCursor(database.cachedStatement(sql: selectIdentities))
+  /// Read before the mount is there, of all that was ever delivered: without a value of its own for each column.
+  static func recordedFiles(_ database: Database) throws -> RecordedFiles {
+    var recorded = RecordedFiles()
+    var numbers: [(inode: UInt64, id: FileID)] = []
+    let rows = try Row.fetchCursor(database.cachedStatement(sql: selectRecorded))
     while let row = try rows.next() {
-      let columns = Columns(row)
-      guard let id = columns.fileID(0), let inode = columns.integer(1) else { continue }
-      identities[UInt64(bitPattern: inode)] = id
+      // The statement sees to it that they are of these types, without which GRDB traps.
+      let bytes: UUID = row[0]
+      let inode: Int64? = row[1]
+      let id = FileID(bytes)
+      recorded.files.append(id)
+      if let inode { numbers.append((UInt64(bitPattern: inode), id)) }
     }
-    return identities
+    recorded.byNumber = KnownIdentities(numbers)
+    return recorded
   }
 
   /// What is known of files that may be in the spool, by their names: of all, or of the doubtful ones. Of several under one name the
@@ -645,12 +649,15 @@ extension FileID {
   init?(blob: Data) {
     // A start reads one for each file that was ever delivered: without copies.
     guard blob.count == 16 else { return nil }
-    let (high, low) = blob.withUnsafeBytes { bytes in
-      (
-        bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
-        bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
-      )
-    }
-    self.init(high: UInt64(bigEndian: high), low: UInt64(bigEndian: low))
+    self = blob.withUnsafeBytes { FileID(bigEndian: $0) }
+  }
+
+  /// The same of 16 bytes that GRDB takes from the database without a copy of their own.
+  fileprivate init(_ bytes: UUID) { self = withUnsafeBytes(of: bytes.uuid) { FileID(bigEndian: $0) } }
+
+  private init(bigEndian bytes: UnsafeRawBufferPointer) {
+    self.init(
+      high: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self)),
+      low: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
   }
 }

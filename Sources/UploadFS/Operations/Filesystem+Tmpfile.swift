@@ -51,7 +51,7 @@ extension Filesystem {
 
   private func adoptTmpfile(_ status: stat, as id: FileID, pin: FileDescriptor) -> CapturedFile {
     withNodes { namespace in
-      namespace.knownIdentities[status.key.inode] = nil
+      namespace.knownIdentities.forget(status.key.inode)
       return namespace.table.adoptTmpfile(status.key, pin: pin) { node in
         CapturedFile(id: id, node: node, key: status.key, isNew: true)
       }

@@ -159,7 +159,7 @@ extension Filesystem {
           guard node.lookups == 0 else {
             return node.names.map { NoticeQueue.RemovedEntry(entry: $0, node: file.node) }
           }
-          if namespace.table.letGo(of: file.node) { namespace.knownIdentities[file.key.inode] = file.id }
+          if namespace.table.letGo(of: file.node) { namespace.knownIdentities.keep(file.id, for: file.key.inode) }
           return []
         }
       }

@@ -445,7 +445,19 @@ import Threads
     older.inode = 7
     try catalog.upsert([delivered(1), entry(2, .failed), entry(3, .evicted), entry(4, .removed), older, entry(7)])
     let expected = Dictionary(uniqueKeysWithValues: [1, 2, 7].map { ($0, FileID(high: 7, low: $0)) })
-    #expect(try catalog.identities() == expected)
+    let recorded = try catalog.recordedFiles()
+    #expect(recorded.byNumber == KnownIdentities(expected))
+    #expect(recorded.files == [1, 2, 6, 7].map { FileID(high: 7, low: $0) } && recorded.damage == nil)
+  }
+
+  @Test func whatIsNoIdentityOrNumber_isLeftOut_whenTheyAreRead() throws {
+    try Catalog(path: path).upsert([delivered(1), entry(2), entry(3), entry(4)])
+    try sql("UPDATE file SET id = 'a text, 16 bytes' WHERE inode = 1")
+    try sql("UPDATE file SET id = x'00' WHERE inode = 2")
+    try sql("UPDATE file SET inode = 'three' WHERE inode = 3")
+    let recorded = try Catalog(path: path).recordedFiles()
+    #expect(recorded.files == [3, 4].map { FileID(high: 7, low: $0) })
+    #expect(recorded.byNumber == KnownIdentities([4: FileID(high: 7, low: 4)]))
   }
 
   @Test func rowsAreListedInTheOrderOfTheirIdentities() throws {
@@ -472,7 +484,7 @@ import Threads
     try catalog.upsert([delivered(1), parts, pointing, doubtful, entry(5, .removed), entry(6, .evicted)])
     let known = try catalog.entriesWithPartsElsewhere()
     #expect(sorted(known.entries) == [parts, pointing] && known.hasDeliveries)
-    #expect(known.others.sorted() == [1, 4, 5, 6].map { FileID(high: 7, low: $0) })
+    #expect(known.former.sorted() == [5, 6].map { FileID(high: 7, low: $0) })
   }
 
   @Test(.promises("S79c")) func whatIsDoubtfulIsKnownByItsName() throws {
