@@ -209,9 +209,20 @@ public final class Filesystem: Sendable, FileContents {
   /// Learns what stands at a name. Fails where nothing tells which capture a file is that is met. The namespace lock is held, and no
   /// file's lock.
   func adopt(_ status: stat, at entry: DirectoryEntry, counting: Bool = false) throws(SystemError) -> NodeID {
-    let isMet = status.kind == .regular && nodes.withLock { $0.table.node(of: status.key) == nil }
-    let claim = isMet ? try claim(of: status.key, at: entry) : Claim()
+    let claim = isMet(status) ? try claim(of: status.key, at: entry, location(of: entry)) : Claim()
     return adopt(status, at: entry, isNew: false, claim, counting: counting)
+  }
+
+  /// The same, of an entry of which the place is at hand.
+  func adopt(
+    _ status: stat, at entry: DirectoryEntry, _ place: borrowing SpoolLocation, counting: Bool
+  ) throws(SystemError) -> NodeID {
+    let claim = isMet(status) ? try claim(of: status.key, at: entry, place) : Claim()
+    return adopt(status, at: entry, isNew: false, claim, counting: counting)
+  }
+
+  private func isMet(_ status: stat) -> Bool {
+    status.kind == .regular && nodes.withLock { $0.table.node(of: status.key) == nil }
   }
 
   /// Learns what was made there a moment ago. The namespace lock is held, and no file's lock.

@@ -39,10 +39,12 @@ extension Filesystem {
 
   /// Looks at a file that was not known. Fails where nothing tells which capture it is: what cannot be read is not nothing, and under a
   /// new identity its upload would not be found again. The namespace lock is held, and no file's lock.
-  func claim(of key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Claim {
+  func claim(
+    of key: SpoolKey, at entry: DirectoryEntry, _ place: borrowing SpoolLocation
+  ) throws(SystemError) -> Claim {
     var claim = Claim(usesInode: !stamp.isMoved)
     do throws(SystemError) {
-      claim.found = try marks.label(at: location(of: entry))
+      claim.found = try marks.label(at: place)
     } catch {
       // Who may not read it will not be able to the next time either. In a spool that was moved its name says which it is.
       if [EACCES, EPERM].contains(error.code) {

@@ -9,15 +9,17 @@ extension Filesystem {
   func lookup(_ entry: DirectoryEntry) throws(SystemError) -> FoundEntry? {
     if entry.directory.isVirtual || isReserved(entry) { return try lookupVirtual(entry) }
     return try namespaceLock.shared { () throws(SystemError) in
-      let status: stat
+      var isThere = false
       do throws(SystemError) {
-        status = try location(of: entry).status()
-      } catch .notFound {
+        let place = try location(of: entry)
+        let status = try place.status()
+        isThere = true
+        let node = try adopt(status, at: entry, place, counting: true)
+        return FoundEntry(node: node, status: shown(status, of: node))
+      } catch  where error == .notFound && !isThere {
         noteTakenAway(entry)
         return nil
       }
-      let node = try adopt(status, at: entry, counting: true)
-      return FoundEntry(node: node, status: shown(status, of: node))
     }
   }
 

@@ -115,9 +115,11 @@ extension Filesystem {
   private func take(_ entry: DirectoryEntry, into scan: inout Scan) throws(SystemError) {
     sink.waitForRoom()
     let found = try namespaceLock.shared { () throws(SystemError) -> (node: NodeID, kind: NodeKind, links: UInt64)? in
-      let status = try location(of: entry).status()
+      let place = try location(of: entry)
+      let status = try place.status()
       guard status.kind != .other else { return nil }
-      return (try adopt(status, at: entry, counting: status.kind == .directory), status.kind, UInt64(status.st_nlink))
+      let node = try adopt(status, at: entry, place, counting: status.kind == .directory)
+      return (node, status.kind, UInt64(status.st_nlink))
     }
     guard let found else { return }
     if found.kind == .directory {

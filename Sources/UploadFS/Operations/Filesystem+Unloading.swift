@@ -44,9 +44,10 @@ extension Filesystem {
   /// What stands at an entry, a folder counted: no thread lets go of a file between the look and the answer.
   private func come(upon entry: DirectoryEntry) throws(SystemError) -> (node: NodeID, file: CapturedFile?)? {
     try namespaceLock.shared { () throws(SystemError) -> (node: NodeID, file: CapturedFile?)? in
-      let status = try location(of: entry).status()
+      let place = try location(of: entry)
+      let status = try place.status()
       guard status.kind != .other else { return nil }
-      let node = try adopt(status, at: entry, counting: status.kind == .directory)
+      let node = try adopt(status, at: entry, place, counting: status.kind == .directory)
       return (node, status.kind == .regular ? file(of: node) : nil)
     }
   }

@@ -21,6 +21,12 @@ struct FileLabel: Hashable, Sendable {
   private static let version = "1"
   private static let idDigits = 22
   private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+  /// The value of each byte that is a digit.
+  private static let digitValues: [UInt8?] = {
+    var values = [UInt8?](repeating: nil, count: 256)
+    for (value, digit) in alphabet.enumerated() { values[Int(digit)] = UInt8(value) }
+    return values
+  }()
   private static let separator = ";"
   private static let markKey = "m"
   private static let releasedKey = "r"
@@ -40,7 +46,8 @@ struct FileLabel: Hashable, Sendable {
 
   /// What an attribute says.
   init(_ text: String) {
-    var members = text.split(separator: Self.separator, omittingEmptySubsequences: false).map(String.init)[...]
+    let parts = text.split(separator: Character(Self.separator), omittingEmptySubsequences: false)
+    var members = parts.map(String.init)[...]
     guard let head = members.popFirst(), head.hasPrefix(Self.version), let id = Self.id(head.dropFirst()) else {
       self.init(id: nil, mark: .unfinished)
       saysWhatIsMissing = !members.contains { $0.hasPrefix(Self.releasedKey) }
@@ -94,7 +101,7 @@ struct FileLabel: Hashable, Sendable {
     var number: UInt128 = 0
     for (place, digit) in digits.utf8.enumerated() {
       // The first digit has two bits.
-      guard let value = alphabet.firstIndex(of: digit), place > 0 || value < 4 else { return nil }
+      guard let value = digitValues[Int(digit)], place > 0 || value < 4 else { return nil }
       number = number << 6 | UInt128(value)
     }
     return FileID(high: UInt64(truncatingIfNeeded: number >> 64), low: UInt64(truncatingIfNeeded: number))

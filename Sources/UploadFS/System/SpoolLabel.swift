@@ -66,10 +66,21 @@ enum SpoolLabel {
   }
 
   private static func text(of name: String, at place: borrowing SpoolLocation) throws(SystemError) -> String? {
-    var buffer = [CChar](repeating: 0, count: bytesMax)
-    let count = uploadfs_attribute_at(place.directory, place.path, name, &buffer, buffer.count)
-    guard try SystemError.isPresent(attributeOf: count) else { return nil }
-    return String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let (directory, path) = (place.directory, place.path)
+    // Each file that is met is asked: a buffer of its own would cost as much as the call.
+    let text = withUnsafeTemporaryAllocation(
+      of: CChar.self, capacity: bytesMax
+    ) { buffer -> Result<String?, SystemError> in
+      let count = uploadfs_attribute_at(directory, path, name, buffer.baseAddress, buffer.count)
+      do throws(SystemError) {
+        guard try SystemError.isPresent(attributeOf: count) else { return .success(nil) }
+        let bytes = UnsafeRawBufferPointer(start: buffer.baseAddress, count: count)
+        return .success(String(decoding: bytes, as: UTF8.self))
+      } catch {
+        return .failure(error)
+      }
+    }
+    return try text.get()
   }
 
   /// Whether a folder's filesystem keeps attributes. Where a full disk does not take one now it keeps those that it has, and a change
