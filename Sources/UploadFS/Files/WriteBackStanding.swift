@@ -1,6 +1,6 @@
 import FileModel
 
-/// What became of a file's way to its disk after write(2) had returned, and how the kernel is asked for it (spec D11).
+/// What became of a file's way to its disk after write(2) had returned, and how the kernel is asked for it.
 struct WriteBackStanding: Sendable {
   /// What the disk has refused of the file; nil when everything that it was asked to keep is there, as far as is known.
   @Boxed private(set) var refusal: DiskRefusal?
