@@ -45,10 +45,7 @@ extension UploadEngine {
     guard let availableBytes else { return }
     let bytes = availableBytes - min(availableBytes, Self.bytesBesideFiles)
     let filesMax = max(Self.filesLeast, Int(clamping: bytes / Self.bytesOfFile))
-    state.withLock { state in
-      state.schedule.memory.fit.filesMax = min(configuration.limits.filesInMemory, filesMax)
-      state.schedule.memory.fit.deliveredMax = min(configuration.limits.deliveredInMemory, Self.deliveredMost)
-    }
+    state.withLock { $0.schedule.fit(filesMax: filesMax, deliveredMax: Self.deliveredMost) }
   }
 
   /// What a file takes by docs/performance.md (`Benchmarks/run --only pending`), and twice as much again: as much was measured beside small files

@@ -217,7 +217,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     // Before anything is read: a start that takes as much as the one before, which was killed for it, ends as that did.
     let budget = MemoryBudget.smallest.next(
       availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)
-    state.withLock { $0.schedule.memory.budget = budget }
+    state.withLock { $0.schedule.begin(within: budget) }
     // Where several engines share the one copy of a file, one of them holding it would keep it for all.
     if engineCount == 1 { fitFiles(into: availableMemory()) }
     io.setSavesMemory(budget.readsPlainly)
@@ -245,7 +245,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
           return step
         },
         diskRoundBegan: { [self] round in
-          state.withLock { $0.schedule.spool.rounds.began(isOfNewRows: round.isOfNewRows) }
+          state.withLock { $0.schedule.diskRoundBegan(isOfNewRows: round.isOfNewRows) }
         },
         isEverythingOnDisk: { [self] in state.withLock { $0.early == nil && $0.schedule.isEverythingOnDisk } },
         unloaded: { [self] entries in unloaded(entries, from: contents) },

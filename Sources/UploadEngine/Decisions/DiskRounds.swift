@@ -95,6 +95,9 @@ extension UploadSchedule {
     return spool.rounds.poll()
   }
 
+  /// The catalog has begun a round, or has no rows for another one.
+  mutating func diskRoundBegan(isOfNewRows: Bool) { spool.rounds.began(isOfNewRows: isOfNewRows) }
+
   /// At the end of the run, when everything is written.
   var isEverythingOnDisk: Bool { spool.isScanned && spool.rounds.isNothingMissing }
 }

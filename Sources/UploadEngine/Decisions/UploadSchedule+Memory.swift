@@ -4,9 +4,9 @@ import Lookup
 /// The periodic check of which files are unloaded and loaded.
 struct MemoryFit: Sendable {
   /// Files that are kept in memory.
-  var filesMax: Int
+  private(set) var filesMax: Int
   /// Of these, delivered ones, however much room there is: they only wait to be queried, and are loaded when a program does.
-  var deliveredMax: Int
+  private(set) var deliveredMax: Int
   /// Files whose entries are being made durable to unload them.
   var unloading: LookupSet<FileID> = []
   /// Files that are being checked in the spool to load them.
@@ -53,6 +53,12 @@ struct MemoryFit: Sendable {
     self.deliveredMax = deliveredMax
   }
 
+  /// The bounds that memory and the settings leave.
+  mutating func bound(filesMax: Int, deliveredMax: Int) {
+    self.filesMax = filesMax
+    self.deliveredMax = deliveredMax
+  }
+
   /// An unloaded file that was not found.
   struct Absence: Hashable, Sendable {
     /// When the file was first not found.
@@ -94,6 +100,12 @@ extension UploadSchedule {
   private static let loadingRetryDelay: Duration = .seconds(1)
   /// How long a file stays that a program has queried, and how long delivered ones do for which space was short.
   private static let askedRest: Duration = .seconds(10)
+
+  /// Memory has room for so many files, and for so many delivered ones among them; the settings may allow fewer.
+  mutating func fit(filesMax: Int, deliveredMax: Int) {
+    memory.fit.bound(
+      filesMax: min(limits.filesInMemory, filesMax), deliveredMax: min(limits.deliveredInMemory, deliveredMax))
+  }
 
   /// Whether more files may be found: the surplus has not accumulated, or none of it can be unloaded.
   public func hasRoomForFiles(at now: ClockReading) -> Bool {

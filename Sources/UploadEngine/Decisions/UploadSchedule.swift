@@ -258,11 +258,13 @@ public struct UploadSchedule: Sendable {
     }
   }
 
+  /// The memory budget of the start: nothing is read or sent yet that had to fit into another one.
+  mutating func begin(within budget: MemoryBudget) { memory.begin(within: budget) }
+
   /// The memory budget has changed. What is in flight or read stays; with less memory nothing is added until enough of
   /// it has come back.
   public mutating func memoryChanged(to budget: MemoryBudget, at now: ClockReading) {
-    guard budget != memory.budget else { return }
-    memory.budget = budget
+    guard memory.changes(to: budget) else { return }
     actions.append(.resizeBuffers(min(limits.buffers, budget.buffers)))
     pump(at: now)
   }

@@ -36,7 +36,7 @@ import Testing
     harness.write(file)
     harness.succeed()
     #expect(harness.schedule.checkDiskRound() == .begin)
-    harness.schedule.spool.rounds.began(isOfNewRows: true)
+    harness.schedule.diskRoundBegan(isOfNewRows: true)
     _ = harness.schedule.takeActions()
     for _ in 0..<DiskRounds.looksMax { #expect(harness.schedule.checkDiskRound() == nil) }
     #expect(harness.schedule.takeActions().isEmpty)
@@ -45,7 +45,7 @@ import Testing
     let recorded = harness.schedule.takeActions().contains { if case .record(file.id) = $0 { true } else { false } }
     #expect(recorded && harness.schedule.checkDiskRound() == .next)
     #expect(!harness.schedule.isEverythingOnDisk)
-    harness.schedule.spool.rounds.began(isOfNewRows: true)
+    harness.schedule.diskRoundBegan(isOfNewRows: true)
     #expect(harness.schedule.checkDiskRound() == nil && harness.schedule.takeActions().isEmpty)
   }
 

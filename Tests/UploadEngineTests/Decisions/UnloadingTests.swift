@@ -193,7 +193,7 @@ import Testing
     harness.handle(.removed(files[1].id))
     // The last one takes its place in the table once it is shown no longer.
     harness.advance(by: .seconds(10))
-    harness.schedule.memory.fit.filesMax = 2
+    harness.schedule.memory.fit.bound(filesMax: 2, deliveredMax: .max)
     harness.write(files[2])
     harness.advance(by: .seconds(10))
     #expect(Self.takeUnloads(&harness).first == files[3].id)
@@ -247,7 +247,7 @@ import Testing
 
   @Test(.promises("S45j")) func deliveredOnesBeyondTheirBound_go_howeverMuchRoomThereIs() {
     var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 4)
-    harness.schedule.memory.fit.deliveredMax = 2
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 2)
     for file in files.prefix(3) {
       harness.write(file)
       harness.succeed()
@@ -308,14 +308,14 @@ import Testing
     for file in files {
       harness.write(file)
       harness.succeed()
-      harness.schedule.memory.fit.filesMax = 9
+      harness.schedule.memory.fit.bound(filesMax: 9, deliveredMax: .max)
       harness.advance(by: .seconds(1))
     }
-    harness.schedule.memory.fit.filesMax = 2
+    harness.schedule.memory.fit.bound(filesMax: 2, deliveredMax: .max)
     harness.handle(ImaginaryFile(9, "other", size: 1).opened)
     #expect(Self.unload(&harness).count == 3 && !harness.schedule.mayFreeSpace)
     #expect(harness.schedule.unloadedDeliveredBytes == 3 * 3500)
-    harness.schedule.memory.fit.filesMax = 3
+    harness.schedule.memory.fit.bound(filesMax: 3, deliveredMax: .max)
     harness.apply { $0.wantDelivered(at: $1) }
     #expect(harness.schedule.mayFreeSpace)
     harness.advance(by: .milliseconds(1))
