@@ -4,45 +4,85 @@ import Integrity
 /// One file during its upload, from the first writable open to the durable receipt.
 ///
 /// ```
-///            opened          settled        every chunk on its way
-///   (new) ──────────► writing ──────► ready ──────────────────────► commit ──► finishing ──► complete
-///                      ▲  ▲  │ temporary name  ▲ │ failure                                     │
-///                      │  │  └────► held ──────┘ ├────► waiting ──► ready                      │
-///                      │  │                      └────► failed                                 │
-///                      │  └───────────────── changed (any state) ◄─────────────────────────────┘
-///                      └ removed (any state) ──► removed       cancel (any state before) ──► cancelled
+///            opened           settled           published             recorded
+///   (new) ──────────► writing ───────► ready ─────────────► finishing ────────► complete
+///                        │              ▲ │ failure           │ not recorded
+///                        ├──► held ─────┤ ├──► waiting ──► ready   └──► failed
+///                        ├► interrupted ┤ └──► failed ── retry ──► ready, finishing
+///                        └► waiting ────┘      cancelled ── retry ──► ready
+///
+///   settled, renamed, retried      to: ready; held (temporary name); interrupted (not whole); waiting (others may follow);
+///                                  finishing (its names are published); ignored, routedElsewhere (rule)
+///   complete, with another name    to: ready, interrupted
+///   any but removed: changed       to: writing, ignored, routedElsewhere; back where the content stays after all
+///   any undelivered: cancelled     to: cancelled
+///   any but removed: last name gone, or evicted   to: removed, or complete where it was delivered
 /// ```
 /// The struct holds the state of one file and the transitions that concern it alone. ``UploadSchedule`` owns all files,
 /// decides whose turn it is, and turns transitions into actions.
 struct FileUpload: Sendable {
   enum Phase: Hashable, Sendable {
-    /// The content may change at any time: a writer has it open, or has not settled it since it changed.
-    /// Becomes `ready`, `held` or `removed`.
+    // Every phase but `removed` becomes `writing` at a change, and `removed` with its last name; one of a file that is not
+    // delivered becomes `ignored` or `routedElsewhere` by the rule for its names, and all but those two `cancelled` by a
+    // user. An evicted file that was delivered becomes `complete`. The further exits are:
+
+    /// The content may change at any time: a writer has it open, or has not settled it since it changed. Settled it
+    /// becomes `ready`, `held`, `interrupted`, `waiting`, or `finishing` where its names are published. A content that was
+    /// about to change and stays takes back its phase.
     case writing
-    /// Settled under a temporary name. Becomes `ready` at a rename, `writing` at a change.
+    /// Settled under a temporary name. Becomes `ready` or `waiting` at a rename, or when a user wants it as it is,
+    /// `interrupted` when the disk does not take it.
     case held
-    /// By rule the file is never sent, open or not. Becomes `writing` or `ready` when it is renamed.
+    /// By rule the file is never sent, open or not. At a rename it becomes what a settled file does, or `writing`.
     case ignored
-    /// By rule the file goes to other destinations only.
+    /// By rule the file goes to other destinations only. At a rename it becomes what a settled file does, or `writing`.
     case routedElsewhere
-    /// Settled, and not whole; kept until a user asks for it. Becomes `ready` then, `writing` at a change.
+    /// Settled, and not whole; kept until a user asks for it. Becomes `ready` or `writing` then, and what a settled file does once
+    /// the disk describes it, its content is proven or its names are others.
     case interrupted
-    /// Settled; chunks are read and sent as the schedule allows. Becomes `finishing`, `waiting`, `failed`, `writing`.
+    /// Settled; chunks are read and sent as the schedule allows. Becomes `finishing` when it is published, `waiting` or
+    /// `failed` at a failure, `held` or `finishing` at a rename, `interrupted` when the disk does not take it or it is not
+    /// what was delivered.
     case ready
-    /// A failure that may pass; tried again at this time. Becomes `ready`, `writing`.
+    /// A failure that may pass, or another content may follow; tried at this time. Becomes `ready` then, `finishing` when
+    /// a publication succeeds after all, and otherwise what `ready` does.
     case waiting(until: MonotonicTime)
-    /// The receipt is being made durable. Becomes `complete`, or `writing` if the file changes first.
+    /// The receipt is being made durable. Becomes `complete`, `failed` when the catalog does not take it, and `ready` when
+    /// it is sent again.
     case finishing
-    /// Delivered, and the catalog knows it. Becomes `writing` at a change, `ready` when it is renamed.
+    /// Delivered, and the catalog knows it. Becomes `ready` or `interrupted` when it has another name to publish, or is
+    /// sent again.
     case complete
-    /// A failure that does not pass without a user's action. Becomes `ready` at a retry, `writing` at a change.
+    /// A failure that does not pass without a user's action. At a retry it becomes what a settled file does, `writing` while
+    /// it is open, or `finishing` where it only was not recorded; `complete` once it is recorded after all; and
+    /// `interrupted` when the disk does not take it.
     case failed
-    /// A user has cancelled the delivery. Becomes `writing` at a change, `ready` at a retry.
+    /// A user has cancelled the delivery. At a retry it becomes what a settled file does, or `writing` while it is open.
     case cancelled
-    /// The last name is gone.
+    /// The last name is gone. Without an exit: a file that returns under its identity is another one.
     case removed(Removal)
 
     var isRemoved: Bool { if case .removed = self { true } else { false } }
+  }
+
+  /// Why nothing of a file is sent from here, by the rule for its names.
+  enum Exclusion: Hashable, Sendable {
+    case ignored
+    case routedElsewhere
+
+    var phase: Phase {
+      switch self {
+      case .ignored: .ignored
+      case .routedElsewhere: .routedElsewhere
+      }
+    }
+  }
+
+  /// The phase of a content that is about to change. Only its own file gives it, and takes it back.
+  struct PhaseBeforeChange: Hashable, Sendable {
+    let phase: Phase
+
+    fileprivate init(_ phase: Phase) { self.phase = phase }
   }
 
   /// How a file has left the spool.
@@ -267,60 +307,81 @@ struct FileUpload: Sendable {
     path = snapshot.names.first ?? .root
   }
 
-  // MARK: - Transitions. `Phase.mayBecome` says which phase may follow which.
+  // MARK: - Transitions. Each says from which phases it comes; `Phase.mayBecome` is what is checked. An impossible one
+  // is made all the same, and ``FileTable`` notes it as a contradiction.
 
-  /// A writer has the file, or may change it.
+  /// A writer has the file, or may change it. From any phase but ``Phase/removed``.
   mutating func beginWriting() { phase = .writing }
 
-  /// A rule says that nothing of the file is sent from here: ``Phase/ignored`` or ``Phase/routedElsewhere``; or, after another rename, that
-  /// its writer has it.
-  mutating func follow(_ rule: Phase) { phase = rule }
+  /// The content has changed, under names that are not sent from here or under others. From any phase but
+  /// ``Phase/removed``.
+  mutating func change(excludedAs exclusion: Exclusion?) {
+    if let exclusion { exclude(as: exclusion) } else { beginWriting() }
+  }
 
-  /// The file is settled, and has a temporary name.
+  /// A rule says that nothing of the file is sent from here. From any phase but ``Phase/removed``; nothing of the content
+  /// is delivered.
+  mutating func exclude(as exclusion: Exclusion) { phase = exclusion.phase }
+
+  /// The file is settled, and has a temporary name. From any phase but ``Phase/finishing``, ``Phase/complete`` and
+  /// ``Phase/removed``.
   mutating func hold() { phase = .held }
 
-  /// The file is settled, and not whole.
+  /// The file is settled, and not whole. From any phase but ``Phase/removed``.
   mutating func interrupt(by failure: FileStatus.Failure) {
     phase = .interrupted
     lastFailure = failure
   }
 
-  /// The file is to be sent, or compared, when its turn comes.
+  /// The file is to be sent, or compared, when its turn comes. From any phase but ``Phase/removed``.
   mutating func becomeReady() {
     phase = .ready
     isSmallAtWork = false
   }
 
+  /// A failure is to pass, or another content may follow. From any phase but ``Phase/finishing``, ``Phase/complete`` and
+  /// ``Phase/removed``.
   mutating func wait(until time: MonotonicTime) { phase = .waiting(until: time) }
 
-  /// The destination has the content, and the catalog is to say so.
+  /// The destination has the content, and the catalog is to say so. From any phase but ``Phase/removed``.
   mutating func beginFinishing() { phase = .finishing }
 
-  /// The content is delivered, and the catalog knows it.
+  /// The content is delivered, and the catalog knows it. From any phase but ``Phase/ignored``, ``Phase/routedElsewhere``
+  /// and ``Phase/removed``.
   mutating func complete() {
     phase = .complete
     lastFailure = nil
   }
 
+  /// The failure does not pass by itself. From any phase of a file that is sent but ``Phase/held`` and ``Phase/complete``.
   mutating func fail(_ failure: FileStatus.Failure) {
     phase = .failed
     lastFailure = failure
   }
 
+  /// A user wants nothing of the content delivered. From any phase of a file that is sent and not delivered.
   mutating func cancel(_ failure: FileStatus.Failure) {
     phase = .cancelled
     lastFailure = failure
   }
 
-  /// The file has left the spool. What was wrong with it, and what could be done, is about a file that is there.
+  /// The file has left the spool. What was wrong with it, and what could be done, is about a file that is there. From any
+  /// phase, ``Phase/removed`` as well: by which rule it went may be known later.
   mutating func leaveSpool(as removal: Removal) {
     phase = .removed(removal)
     lastFailure = nil
     writeFailure = nil
   }
 
-  /// A content that was about to change has stayed.
-  mutating func goBack(to known: Phase) { phase = known }
+  /// What the content was before it is said to change.
+  var phaseBeforeChange: PhaseBeforeChange { PhaseBeforeChange(phase) }
+
+  /// A content that was about to change has stayed. From ``Phase/writing``: what has come in between overrides it. A
+  /// delivery that the catalog has withdrawn counts once it is recorded anew.
+  mutating func stay(as before: PhaseBeforeChange, isToBeRecorded: Bool) {
+    guard phase == .writing else { return }
+    phase = isToBeRecorded && before.phase == .complete ? .finishing : before.phase
+  }
 
   /// The spool describes the file anew.
   mutating func take(_ description: FileSnapshot) {

@@ -3,7 +3,7 @@ import Lookup
 
 /// What is known of a content when it is about to change.
 struct KnownContent: Sendable {
-  var phase: FileUpload.Phase?
+  var phase: FileUpload.PhaseBeforeChange?
   var receipt: Receipt?
   var publishedPaths: [RelativePath] = []
   var seal: ContentSeal?
@@ -28,7 +28,7 @@ extension UploadSchedule {
       return true
     }
     if let entry = catalog.claims.unconfirmedEntry(of: id), entry.describesContent {
-      catalog.claims.beginChange(of: id, KnownContent(phase: files[id]?.phase, entry: entry))
+      catalog.claims.beginChange(of: id, KnownContent(phase: files[id]?.phaseBeforeChange, entry: entry))
       catalog.claims.forgetUnconfirmed(id)
       files[id]?.beginWriting()
       return true
@@ -36,7 +36,8 @@ extension UploadSchedule {
     // The row of an unloaded file that could not be read may have a receipt.
     guard var file = files[id] else { return memory.unloaded[id] != nil && catalog.recovery.entry(of: id) == nil }
     let known = KnownContent(
-      phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths, seal: file.progress.seal)
+      phase: file.phaseBeforeChange, receipt: file.receipt, publishedPaths: file.publishedPaths,
+      seal: file.progress.seal)
     switch file.phase {
     case .complete, .finishing, .interrupted, .failed, .cancelled: file.beginWriting()
     case .writing, .held, .ignored, .routedElsewhere, .ready, .waiting, .removed:
@@ -55,16 +56,16 @@ extension UploadSchedule {
   public mutating func contentStays(_ id: FileID, at now: ClockReading) {
     defer { pump(at: now) }
     guard let known = catalog.claims.changingContent(of: id) else { return }
-    if let entry = known.entry, let phase = known.phase {
+    if let entry = known.entry, let before = known.phase {
       catalog.claims.endChange(of: id)
       catalog.claims.leaveUnconfirmed(entry, of: id)
       // A rename may have come in between, which overrides this.
       guard files.entry(id)?.file.phase == .writing else { return actions.append(.record(id)) }
-      files[id]?.goBack(to: phase)
-      if case .waiting(let until) = phase {
+      files[id]?.stay(as: before, isToBeRecorded: false)
+      if case .waiting(let until) = before.phase {
         // The file's timer may have fired meanwhile, without effect.
         timers.insert(.file(id), at: until)
-      } else if phase == .ready, files[id]?.progress.delivered != nil {
+      } else if before.phase == .ready, files[id]?.progress.delivered != nil {
         makeReady(id, at: now)
       }
       actions.append(.record(id))
@@ -76,7 +77,7 @@ extension UploadSchedule {
     }
     catalog.claims.endChange(of: id)
     guard var file = files[id], file.receipt == nil else { return }
-    if file.phase == .writing, let phase = known.phase { file.goBack(to: phase == .complete ? .finishing : phase) }
+    if let before = known.phase { file.stay(as: before, isToBeRecorded: true) }
     file.receipt = known.receipt
     file.publishedPaths = known.publishedPaths
     file.progress.seal = known.seal

@@ -88,7 +88,7 @@ extension UploadSchedule {
   }
 
   func phaseWhileOpen(_ snapshot: FileSnapshot) -> FileUpload.Phase {
-    limits.leavesAlone(snapshot.names) ?? .writing
+    limits.leavesAlone(snapshot.names)?.phase ?? .writing
   }
 
   private mutating func changed(_ snapshot: FileSnapshot, at now: ClockReading) {
@@ -108,7 +108,7 @@ extension UploadSchedule {
     checkpoint(&file)
     file.mayLackParts = snapshot.isPartlyReleased
     let wasOfThisDestination = file.phase != .routedElsewhere
-    file.follow(phaseWhileOpen(snapshot))
+    file.change(excludedAs: limits.leavesAlone(snapshot.names))
     if file.phase == .routedElsewhere, wasOfThisDestination { forgetEntry(of: file) }
     file.unreadable = nil
     file.changeSequence = files.makeChangeSequence()
@@ -320,8 +320,8 @@ extension UploadSchedule {
   private mutating func openRenamed(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     if !file.isOpen, file.phase != .writing { return settleName(id, at: now) }
-    let phase = phaseWhileOpen(file.snapshot)
-    if phase == file.phase {
+    let exclusion = limits.leavesAlone(file.snapshot.names)
+    if file.phase == exclusion?.phase ?? .writing {
       // Under its new name the file may have to wait for its end, or need another session.
       let isBoundElsewhere = isBoundElsewhere(file)
       guard isBoundElsewhere || file.growth != nil && !mayGrow(file) else { return }
@@ -329,9 +329,9 @@ extension UploadSchedule {
       if isBoundElsewhere { abortSession(&file, at: now) }
       files[id] = file
       planSession(id, at: now)
-    } else if phase != .writing {
+    } else if let exclusion {
       openFiles.closed(id)
-      leaveAlone(&file, as: phase, at: now)
+      leaveAlone(&file, as: exclusion, at: now)
       files[id] = file
     } else {
       file.beginWriting()
@@ -351,14 +351,14 @@ extension UploadSchedule {
   private func goesElsewhere(_ file: FileUpload) -> Bool { limits.leavesAlone(file.snapshot.names) == .routedElsewhere }
 
   /// By rule nothing of the file is sent; what was sent under another name is taken back.
-  private mutating func leaveAlone(_ file: inout FileUpload, as phase: FileUpload.Phase, at now: ClockReading) {
+  private mutating func leaveAlone(_ file: inout FileUpload, as exclusion: FileUpload.Exclusion, at now: ClockReading) {
     giveUp(&file, keepsParts: true, at: now)
     let wasOfThisDestination = file.phase != .routedElsewhere
-    file.follow(phase)
+    file.exclude(as: exclusion)
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
-    switch phase {
+    switch exclusion {
     case .routedElsewhere: if wasOfThisDestination { forgetEntry(of: file) }
-    default: actions.append(.record(file.id))
+    case .ignored: actions.append(.record(file.id))
     }
     actions.append(.showStatus(file.id))
   }
@@ -404,8 +404,8 @@ extension UploadSchedule {
   /// A settled file is delivered, or held when all its names are temporary.
   mutating func settleName(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
-    if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
-      leaveAlone(&file, as: phase, at: now)
+    if let exclusion = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
+      leaveAlone(&file, as: exclusion, at: now)
       files[id] = file
     } else if file.progress.delivered != nil, file.snapshot.mayBeRemains {
       makeReady(id, at: now)

@@ -79,8 +79,8 @@ public struct UploadLimits: Hashable, Sendable {
     !temporaryNames.matches(path) && rules.settings(for: path).upload != .never
   }
 
-  /// The phase of a file with these names if this uploader never sends it; nil when it does.
-  func leavesAlone(_ names: [RelativePath]) -> FileUpload.Phase? {
+  /// Why this uploader never sends a file with these names; nil when it does.
+  func leavesAlone(_ names: [RelativePath]) -> FileUpload.Exclusion? {
     guard let first = names.first else { return nil }
     guard names.allSatisfy({ rules.settings(for: $0).upload == .never }) else { return nil }
     return rules.isForAsker(first) ? .ignored : .routedElsewhere

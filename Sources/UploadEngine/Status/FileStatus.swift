@@ -22,7 +22,7 @@ public struct FileStatus: Hashable, Sendable {
     case complete
     /// Something failed that will not pass by itself; the file is safe in the spool and can be retried.
     case failed
-    /// The file was removed before it was delivered.
+    /// A user has cancelled the delivery, and the file is kept in the spool; or the file was removed before it was delivered.
     case cancelled
   }
 
