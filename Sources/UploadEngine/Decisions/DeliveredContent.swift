@@ -56,11 +56,7 @@ extension FileUpload {
   /// The content is what the entry says was delivered.
   mutating func becomeDelivered(as entry: CatalogEntry) {
     complete()
-    receipt = entry.receipt
-    publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
-    // Earlier versions did not record the time.
-    completedAt = entry.completedAtMilliseconds ?? entry.receipt?.publishedAtMilliseconds
-    keptSince = nil
+    publication.found(entry, names: snapshot.names)
   }
 }
 
@@ -76,7 +72,7 @@ extension UploadSchedule {
     } else if let delivered = contentToCompare(file, with: entry, otherwise: isRevised ? .laterRevision : .older) {
       file.progress.delivered = delivered
     } else if !isRevised {
-      file.snapshot.interruption = .olderThanDelivered
+      file.judge(.olderThanDelivered)
     } else {
       return
     }
@@ -142,7 +138,7 @@ extension UploadSchedule {
     catalog.claims.forgetUnconfirmed(file.id)
     catalog.claims.endSuperseding(file.id)
     file.becomeDelivered(as: entry)
-    file.mayLackParts = true
+    file.copy.partsMayGo()
   }
 
   /// Nil where the sizes show that the content is another one, or where the length of its chunks is unknown.
@@ -186,7 +182,7 @@ extension UploadSchedule {
     let waits = files.entry(id).map { isRevisionToRecord($0.file) } ?? false
     catalog.claims.endSuperseding(id)
     guard waits else { return }
-    if files[id]?.lastFailure?.code == FileUpload.notRecordedCode { files[id]?.lastFailure = nil }
+    if files[id]?.lastFailure?.code == FileUpload.notRecordedCode { files[id]?.forgetFailure() }
     makeReady(id, at: now)
   }
 
@@ -219,7 +215,7 @@ extension UploadSchedule {
     }
     if file.transfer == nil {
       let plan = ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: delivered.chunkBytes)
-      files[id]?.transfer = ChunkTransfer(plan: plan)
+      files[id]?.content.begin(ChunkTransfer(plan: plan))
     }
     guard let file = files.entry(id)?.file, let transfer = file.transfer else { return nil }
     return nextPending(of: file, transfer) == nil ? nil : id
@@ -274,7 +270,7 @@ extension UploadSchedule {
     case .laterRevision: break
     case .older:
       catalog.claims.leaveUnconfirmed(entry, of: id)
-      file.snapshot.interruption = .olderThanDelivered
+      file.judge(.olderThanDelivered)
     case .doubtful: catalog.claims.leaveUnconfirmed(entry, of: id)
     case .rest:
       catalog.claims.leaveUnconfirmed(entry, of: id)

@@ -53,7 +53,7 @@ extension FileStanding {
       case .ignored: .ignored
       case .routedElsewhere: .none
       case .interrupted: .interrupted
-      case .ready: file.isSmallAtWork ? .working : .ready
+      case .ready: file.turn.isSmallAtWork ? .working : .ready
       case .waiting: .waiting
       case .finishing: .finishing
       case .complete: .complete

@@ -181,7 +181,7 @@ struct FileTable: Sendable {
     init(_ file: FileUpload) {
       phase = file.phase
       isWholeFile = file.isWholeFile
-      isSmallAtWork = file.isSmallAtWork
+      isSmallAtWork = file.turn.isSmallAtWork
       isPending = file.isPending
       isUnproven = file.snapshot.interruption == .unproven
       sizeBytes = file.snapshot.sizeBytes

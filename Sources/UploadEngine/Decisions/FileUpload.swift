@@ -94,78 +94,36 @@ struct FileUpload: Sendable {
   }
 
   let id: FileID
-  var snapshot: FileSnapshot
+  private(set) var snapshot: FileSnapshot
   private(set) var phase: Phase
   /// The last name that the file had; for status after it was removed.
-  var path: RelativePath
-  /// True between `opened` and `settled`.
-  var isOpen: Bool
+  private(set) var path: RelativePath
   /// Counts complete contents.
-  var revision: UInt64 = 0
-  @Boxed var session: UploadSession?
-  var transfer: ChunkTransfer?
-  /// Chunk growth while the file is written and chunks may be sent already.
-  var growth: FileGrowth?
-  /// The present content goes in one request, not through a session.
-  var isWholeFile = false
-  /// The file is read while it is sent, because it is larger than a buffer.
-  var isStreamed = false
-  /// Parts of the present content were named to be given up in the spool.
-  var mayLackParts = false
-  /// The commit, or the whole-file request of an empty file, in flight; with the name that it publishes.
-  @Boxed var publishing: Publishing?
-  /// Names under which the present content is published.
-  var publishedPaths: [RelativePath] = []
-  @Boxed var receipt: Receipt?
+  private(set) var revision: UInt64 = 0
   /// The number of the latest content change, over all files.
-  var changeSequence: UInt64
+  private(set) var changeSequence: UInt64
+  var writers: WriterActivity
+  var copy = SpoolCopy()
+  var origin = ContentOrigin()
+  @Boxed var session: UploadSession?
+  var content = ContentTransfer()
+  var publication = FilePublication()
+  var turn = FileTurn()
   @BoxedUnlessDefault var failures = FailureStreak()
-  @Boxed var lastFailure: FileStatus.Failure?
+  @Boxed private(set) var lastFailure: FileStatus.Failure?
   /// The failure of a write since the file was settled. Its writer may still repair it. If not, the content is
   /// interrupted: the reason is this failure, whatever the file failed for before.
-  @Boxed var writeFailure: FileStatus.Failure?
-  /// The disk's refusal of the content; nil while the spool's disk takes it.
-  @Boxed var diskFailure: FileStatus.Failure?
-  /// Until when calls wait for the file although its disk does not report, or has not taken, what it holds; nil once
-  /// that is over.
-  @Boxed var diskPatience: MonotonicTime?
-  /// The failure to read the copy in the spool; nil while it can be read.
-  @Boxed var unreadable: Unreadable?
-  /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
-  var virtualTime: UInt64 = 0
-  /// True for a small file that is being read or sent; the others are in the schedule's lists.
-  var isSmallAtWork = false
-  /// A request that carried the file beside others was refused as a whole.
-  var goesAlone = false
-  /// Set until something is acknowledged: its connections did not move.
-  var needsNewConnection = false
-  var openedAt: Int64?
-  var closedAt: Int64?
-  var completedAt: Int64?
-  /// The delivery time by ``SteadyClock``; nil where an earlier run has delivered the file.
-  var keptSince: Int64?
-  var isLocal = true
-  /// An earlier run may have been sending the present content when it ended, and that may still be published.
-  var isOfEarlierRun = false
-  /// The file was found while the spool could not report what it holds, and that is not known yet.
-  var isMetUnread = false
-  /// The scan has found the file, and nothing here knows of a delivery or of an earlier content: the server may have it.
-  var mayBeAtServer = false
-  /// See ``deliveredChunkBytes``.
-  private var formerChunkBytes: UInt32 = 0
+  @Boxed private(set) var writeFailure: FileStatus.Failure?
 
-  /// The chunk length of what is delivered, or else of the latest delivery; 0 where that is not known, or went in one request.
-  var deliveredChunkBytes: Int {
-    guard let receipt else { return Int(formerChunkBytes) }
-    guard let chunkBytes = receipt.chunkBytes, receipt.sizeBytes > UInt64(clamping: chunkBytes) else { return 0 }
-    return chunkBytes
-  }
-
-  /// The content is about to differ from what was delivered.
-  mutating func forgetReceipt() {
-    formerChunkBytes = UInt32(clamping: deliveredChunkBytes)
-    receipt = nil
-  }
+  var isOpen: Bool { writers.isOpen }
+  var isLocal: Bool { copy.isLocal }
+  var transfer: ChunkTransfer? { content.chunks }
+  var growth: FileGrowth? { content.growth }
+  var isWholeFile: Bool { content.isWhole }
+  var isStreamed: Bool { content.isStreamed }
+  var publishing: Publishing? { publication.current }
+  var publishedPaths: [RelativePath] { publication.paths }
+  var receipt: Receipt? { publication.receipt }
 
   @Boxed private var begun: Progress?
   /// State of a file that was or is being processed. Most waiting files have none, and there can be many.
@@ -230,21 +188,31 @@ struct FileUpload: Sendable {
     /// The latest publication of this content or an earlier one, in this run.
     var latest: LatestPublication?
 
+    /// The content is another one.
+    mutating func contentChanged() {
+      (merkleRoot, chainTip, encoding, savedBytes) = (nil, nil, nil, 0)
+      setbacks.contentChanged()
+      (earlyRest, isLeftForTheEnd, rowsBegunAnew, chunksAllowed) = (nil, false, 0, 0)
+      (userRequest, seal, delivered) = (nil, nil, nil)
+      (acceptedInterruption, lost, takenOverChunks) = (nil, nil, 0)
+      (streamedBytes, stragglingBytes, countedBytes) = (0, 0, 0)
+      (startedAt, beganAt, isResumed) = (nil, nil, false)
+    }
+
+    /// The file is complete: what was left for then is due.
+    mutating func endReached() { isLeftForTheEnd = false }
+
+    /// A request for a name does not apply to others; the file is to be published as it is.
+    mutating func keepRequest(under names: [RelativePath]) {
+      if case .named(let name)? = userRequest, !names.contains(name) { userRequest = .asIs }
+    }
+
     /// Bytes of the file go out, the first ones or later ones.
     mutating func begin(at now: ClockReading) {
       guard startedAt == nil else { return }
       startedAt = now.wallMilliseconds
       beganAt = isResumed ? nil : now.monotonic
     }
-  }
-
-  /// The disk fails, or denies the daemon access.
-  struct Unreadable: Hashable, Sendable {
-    var since: MonotonicTime
-    /// The read was repeated meanwhile. Without another attempt, as with all buffers full, nothing is known of it.
-    var isRepeated = false
-    /// The failure has lasted for so long that the drain and calls no longer wait for the file.
-    var isLasting = false
   }
 
   /// A user's request that the spool may not know after a restart.
@@ -302,7 +270,7 @@ struct FileUpload: Sendable {
     id = snapshot.id
     self.snapshot = snapshot
     self.phase = phase
-    self.isOpen = isOpen
+    writers = WriterActivity(isOpen: isOpen)
     self.changeSequence = changeSequence
     path = snapshot.names.first ?? .root
   }
@@ -312,12 +280,6 @@ struct FileUpload: Sendable {
 
   /// A writer has the file, or may change it. From any phase but ``Phase/removed``.
   mutating func beginWriting() { phase = .writing }
-
-  /// The content has changed, under names that are not sent from here or under others. From any phase but
-  /// ``Phase/removed``.
-  mutating func change(excludedAs exclusion: Exclusion?) {
-    if let exclusion { exclude(as: exclusion) } else { beginWriting() }
-  }
 
   /// A rule says that nothing of the file is sent from here. From any phase but ``Phase/removed``; nothing of the content
   /// is delivered.
@@ -336,7 +298,7 @@ struct FileUpload: Sendable {
   /// The file is to be sent, or compared, when its turn comes. From any phase but ``Phase/removed``.
   mutating func becomeReady() {
     phase = .ready
-    isSmallAtWork = false
+    turn.endSmallWork()
   }
 
   /// A failure is to pass, or another content may follow. From any phase but ``Phase/finishing``, ``Phase/complete`` and
@@ -383,6 +345,112 @@ struct FileUpload: Sendable {
     phase = isToBeRecorded && before.phase == .complete ? .finishing : before.phase
   }
 
+  // MARK: - What is known of the file
+
+  /// The present content, or its delivery, fails.
+  mutating func note(_ failure: FileStatus.Failure) { lastFailure = failure }
+
+  /// What it failed for is over, or no longer tells anything.
+  mutating func forgetFailure() { lastFailure = nil }
+
+  /// A write has failed; its writer may still repair it.
+  mutating func writeFailed(_ failure: FileStatus.Failure) { writeFailure = failure }
+
+  /// The file has another content. Nothing of what was decided of the former one applies.
+  mutating func change(to description: FileSnapshot, excludedAs exclusion: Exclusion?, sequence: UInt64) {
+    take(description)
+    // This change may repair what was wrong with the content.
+    snapshot.interruption = nil
+    if let exclusion { exclude(as: exclusion) } else { beginWriting() }
+    changeSequence = sequence
+    lastFailure = nil
+    writeFailure = nil
+    origin.contentChanged()
+    copy.contentChanged(lacksParts: description.isPartlyReleased)
+    publication.contentChanged()
+    failures.contentChanged()
+    turn.contentChanged()
+    if var begun {
+      begun.contentChanged()
+      progress = begun
+    }
+    writers.changed(isOpen: description.writableOpens > 0)
+  }
+
+  /// Its writers are done with it, as the spool now describes it.
+  mutating func settle(_ description: FileSnapshot, known: Interruption?, at now: ClockReading) {
+    writeFailure = nil
+    writers.settled(at: now.wallMilliseconds)
+    if description.interruption?.isOfSpool != true { copy.described() }
+    take(description, known: known)
+    path = snapshot.names.first ?? path
+  }
+
+  /// A content is complete.
+  mutating func complete(revisionLackingParts lacksParts: Bool) {
+    revision += 1
+    copy.settled(lacksParts: lacksParts)
+    // Work that was left for the file's end is due, also for a file that is held back.
+    progress.endReached()
+  }
+
+  /// An earlier run has completed so many contents.
+  mutating func recall(revision: UInt64) { self.revision = revision }
+
+  /// The catalog's entry of the file that is not there to be read.
+  mutating func takePast(from entry: CatalogEntry) {
+    revision = entry.revision
+    publication.recall(entry)
+    writers.recall(openedAt: entry.openedAtMilliseconds, closedAt: entry.closedAtMilliseconds)
+  }
+
+  /// Where the file lay, which is in the spool no longer.
+  mutating func recall(path: RelativePath) {
+    self.path = path
+    copy.leave()
+  }
+
+  /// The file has these names from now on.
+  mutating func rename(as description: FileSnapshot) {
+    takeNames(description.names)
+    snapshot.isOnDisk = description.isOnDisk
+    path = snapshot.names.first ?? path
+    publication.keep(description.names)
+    if progress.userRequest != nil { progress.keepRequest(under: description.names) }
+  }
+
+  /// The file is in the spool no longer, under no name.
+  mutating func loseCopy() {
+    copy.leave()
+    snapshot.names = []
+  }
+
+  /// Why the content is not whole; nil where it is, or counts as whole.
+  mutating func judge(_ interruption: Interruption?) { snapshot.interruption = interruption }
+
+  /// What the disk lacks of the content.
+  mutating func judge(_ interruption: Interruption?, missing: MissingBytes?) {
+    snapshot.interruption = interruption
+    snapshot.missing = missing
+  }
+
+  mutating func measured(_ sizeBytes: UInt64) { snapshot.sizeBytes = sizeBytes }
+
+  mutating func noteOnDisk(_ isOnDisk: Bool) { snapshot.isOnDisk = isOnDisk }
+
+  mutating func takeAttributes(of description: FileSnapshot) {
+    snapshot.modifiedNanoseconds = description.modifiedNanoseconds
+    snapshot.mode = description.mode
+    snapshot.user = description.user
+    snapshot.group = description.group
+  }
+
+  /// The spool describes the file anew. What was known of an unchanged content stays known.
+  mutating func take(_ description: FileSnapshot, known: Interruption?) {
+    take(description)
+    snapshot.interruption = interruption(in: description) ?? known
+  }
+
   /// The spool describes the file anew.
   mutating func take(_ description: FileSnapshot) {
     let known = snapshot.names
@@ -427,7 +495,7 @@ struct FileUpload: Sendable {
   }
 
   /// The delivery time, for durations counted from then.
-  var deliveredAt: Int64 { keptSince ?? completedAt ?? 0 }
+  var deliveredAt: Int64 { publication.deliveredAt }
 
   /// A publication that is not of the present content in the present session.
   func isOutdated(_ publishing: Publishing) -> Bool {
@@ -447,13 +515,13 @@ struct FileUpload: Sendable {
   }
 
   /// The spool's disk is asked again what it holds, and calls wait for the answer.
-  var isAwaitingDisk: Bool { phase == .interrupted && diskPatience != nil }
+  var isAwaitingDisk: Bool { phase == .interrupted && copy.diskPatience != nil }
 
   /// The file counts towards `wait` and towards a drain: it will be delivered without a user's action.
   var isPending: Bool {
     switch phase {
     case .writing, .finishing: true
-    case .ready, .waiting: unreadable?.isLasting != true
+    case .ready, .waiting: copy.unreadable?.isLasting != true
     case .interrupted: isAwaitingDisk
     case .held, .ignored, .routedElsewhere, .complete, .failed, .cancelled, .removed: false
     }

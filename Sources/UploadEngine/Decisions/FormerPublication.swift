@@ -44,7 +44,7 @@ public struct FormerPublication: Hashable, Sendable {
         id: publication.receiptID ?? "", name: name, sizeBytes: publication.sizeBytes,
         merkleRoot: publication.merkleRoot, chainTip: "", publishedAtMilliseconds: publishedAtMilliseconds,
         publishedAs: publication.publishedAs, fileID: publication.fileID, chunkBytes: publication.chunkBytes),
-      openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
+      openedAtMilliseconds: file.writers.openedAt, closedAtMilliseconds: file.writers.closedAt)
   }
 }
 
@@ -56,7 +56,7 @@ extension UploadSchedule {
       limits.leavesAlone(snapshot.names) == nil
     else { return false }
     if let file = files.entry(snapshot.id)?.file, file.isLocal {
-      return file.isMetUnread && (catalog.claims.unconfirmedEntry(of: snapshot.id)?.mayBeBehind(snapshot) ?? true)
+      return file.copy.isMetUnread && (catalog.claims.unconfirmedEntry(of: snapshot.id)?.mayBeBehind(snapshot) ?? true)
     }
     return catalog.recovery.entry(of: snapshot.id)?.mayBeBehind(snapshot) ?? true
   }
@@ -87,7 +87,7 @@ extension UploadSchedule {
       let isTimeKnown = former.origin.modifiedNanoseconds < .max
       let time = isTimeKnown ? entry.modifiedNanoseconds : known?.modifiedNanoseconds ?? .max
       if file.snapshot.modifiedNanoseconds < time {
-        file.snapshot.interruption = .olderThanDelivered
+        file.judge(.olderThanDelivered)
       }
       return
     }
@@ -103,8 +103,8 @@ extension UploadSchedule {
   /// lost. Before anything is sent its content is read and compared, whatever its time. The same one is not sent again,
   /// and an older one is held. A newer one is sent. What is published stays, for nothing shows that it is this spool's.
   mutating func findAtServer(_ id: FileID, _ published: FormerPublication, at now: ClockReading) {
-    guard var file = files[id], file.mayBeAtServer else { return }
-    file.mayBeAtServer = false
+    guard var file = files[id], file.origin.mayBeAtServer else { return }
+    file.origin.serverReported()
     files[id] = file
     let path = file.snapshot.names.first {
       limits.publishes($0) && publishedName(id, $0).map { $0 == published.name } ?? ($0 == published.origin.path)

@@ -38,7 +38,7 @@ extension UploadSchedule {
     guard file.progress.lost != nil else { return }
     file.progress.lost = nil
     if file.progress.takenOverChunks > 0 {
-      file.snapshot.interruption = file.progress.acceptedInterruption
+      file.judge(file.progress.acceptedInterruption)
       file.progress.acceptedInterruption = nil
     } else {
       spool.orders.append(.accept(EvictionCandidate(file.snapshot), file.progress.acceptedInterruption))

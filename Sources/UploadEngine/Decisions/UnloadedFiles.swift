@@ -37,7 +37,7 @@ struct UnloadedFiles: Sendable {
       } else {
         self.init(
           orderKey: file.deliveredAt, sizeBytes: file.snapshot.sizeBytes,
-          state: file.keptSince == nil ? .delivered : .deliveredInThisRun)
+          state: file.publication.keptSince == nil ? .delivered : .deliveredInThisRun)
       }
     }
 

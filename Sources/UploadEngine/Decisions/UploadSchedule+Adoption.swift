@@ -21,16 +21,15 @@ extension UploadSchedule {
     var file = FileUpload(
       snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: snapshot.writableOpens > 0,
       changeSequence: takeSequence(of: snapshot.id))
-    if case .spoolUnreadable? = snapshot.interruption { file.isMetUnread = true }
-    file.openedAt = entry?.openedAtMilliseconds
-    file.closedAt = entry?.closedAtMilliseconds
+    if case .spoolUnreadable? = snapshot.interruption { file.copy.metUnread() }
+    file.writers.recall(openedAt: entry?.openedAtMilliseconds, closedAt: entry?.closedAtMilliseconds)
     var isKnownDelivered = known?.isDelivered == true
     // A file that was never finished keeps revision 0.
-    file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
+    file.recall(revision: entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1))
     if let entry, let former, entry.isReplaced(by: former, in: snapshot), snapshot.interruption == nil,
       file.phase != .routedElsewhere, publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true
     {
-      file.snapshot.interruption = .olderThanDelivered
+      file.judge(.olderThanDelivered)
       isKnownDelivered = false
     } else if let entry, entry.isToResend, file.phase != .routedElsewhere, entry.describes(snapshot) {
       if snapshot.mayBeRemains { findUnproven(&file, of: entry, isToResend: true) }
@@ -38,7 +37,7 @@ extension UploadSchedule {
       file.phase == .routedElsewhere || !entry.mayBeLeft(in: snapshot)
     {
       file.becomeDelivered(as: entry)
-      file.keptSince = facts?.keptSince
+      file.publication.recall(keptSince: facts?.keptSince)
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
       findOther(&file, than: entry)
     } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .routedElsewhere {
@@ -61,16 +60,17 @@ extension UploadSchedule {
       if let entry, entry.state == .failed, entry.describes(snapshot),
         let known = entry.failureCode.flatMap({ Interruption($0) }), !known.isOfSpool
       {
-        file.snapshot.interruption = snapshot.interruption ?? known
+        file.judge(snapshot.interruption ?? known)
       }
       // What was closed in this run was changed afterwards, past the mount.
       if wasUnloaded, snapshot.epoch == 0, snapshot.writableOpens == 0, let entry, entry.state == .pending,
         !entry.describes(snapshot)
       {
-        file.snapshot.interruption = snapshot.interruption ?? .changedInSpool
+        file.judge(snapshot.interruption ?? .changedInSpool)
       }
-      file.mayBeAtServer =
-        snapshot.wasFound && snapshot.interruption == nil && known?.isDelivered != true && file.revision <= 1
+      file.origin.found(
+        mayBeAtServer: snapshot.wasFound && snapshot.interruption == nil && known?.isDelivered != true
+          && file.revision <= 1)
       if let entry, entry.describes(snapshot) { file.progress.seal = entry.seal }
       if let userRequest = entry?.userRequest(for: snapshot) {
         file.progress.userRequest = userRequest
@@ -127,7 +127,7 @@ extension UploadSchedule {
     if case .spoolUnreadable? = snapshot.interruption { return false }
     let entry = catalog.claims.takeUnconfirmed(snapshot.id)
     guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch,
-      entry != nil || former != nil && file.isMetUnread
+      entry != nil || former != nil && file.copy.isMetUnread
     else { return false }
     leaveTransfer(&file)
     files[snapshot.id] = nil

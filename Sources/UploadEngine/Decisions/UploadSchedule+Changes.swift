@@ -45,8 +45,7 @@ extension UploadSchedule {
     }
     catalog.claims.beginChange(of: id, known)
     file.progress.seal = nil
-    file.forgetReceipt()
-    file.publishedPaths = []
+    file.publication.contentWillChange()
     files[id] = file
     return true
   }
@@ -78,8 +77,7 @@ extension UploadSchedule {
     catalog.claims.endChange(of: id)
     guard var file = files[id], file.receipt == nil else { return }
     if let before = known.phase { file.stay(as: before, isToBeRecorded: true) }
-    file.receipt = known.receipt
-    file.publishedPaths = known.publishedPaths
+    file.publication.contentStays(known.receipt, under: known.publishedPaths)
     file.progress.seal = known.seal
     files[id] = file
     actions.append(.record(id))

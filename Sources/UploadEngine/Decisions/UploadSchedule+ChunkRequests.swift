@@ -37,7 +37,7 @@ extension UploadSchedule {
   }
 
   private func turnTime(of file: FileUpload) -> UInt64 {
-    destination.gate.isOpen ? file.virtualTime : trialOrder(of: file)
+    destination.gate.isOpen ? file.turn.virtualTime : trialOrder(of: file)
   }
 
   /// Sends the chunk. False when nothing was sent, which the choice should have prevented.
@@ -62,7 +62,7 @@ extension UploadSchedule {
           SessionChunk(session: identity, ChunkOrder(index: index, digest: digest, read: read), position: position)),
       for: id,
       byteCount: chunks.reduce(0) { $0 + (file.transfer?.plan.byteCount(of: $1.index) ?? 0) },
-      opensConnection: file.needsNewConnection, at: now)
+      opensConnection: file.turn.needsNewConnection, at: now)
     for chunk in chunks {
       file.transfer?.set(.sending(request, chunk.read, chunk.digest), at: chunk.index)
       file.session?.chunksInFlight.insert(chunk.index)
@@ -79,7 +79,7 @@ extension UploadSchedule {
     var best: (id: FileID, time: UInt64)?
     for id in queues.working {
       guard let entry = files.entry(id), let transfer = entry.file.transfer, !entry.file.isOpen,
-        !entry.file.isStreamed, best.map({ $0.time > entry.file.virtualTime }) ?? true
+        !entry.file.isStreamed, best.map({ $0.time > entry.file.turn.virtualTime }) ?? true
       else { continue }
       if !entry.file.isWholeFile {
         switch entry.file.session?.state {
@@ -90,7 +90,7 @@ extension UploadSchedule {
       guard nextPending(of: entry.file, transfer) != nil, !waitsForHoles(entry.file),
         entry.file.isWholeFile || mayReadAhead(ofFile: entry.file)
       else { continue }
-      best = (id, entry.file.virtualTime)
+      best = (id, entry.file.turn.virtualTime)
     }
     return best?.id
   }
@@ -127,8 +127,8 @@ extension UploadSchedule {
     transfer.set(.reading(read), at: index)
     // Early sending costs a file nothing: its turn begins when it is complete.
     if !isSmall, entry.file.phase == .ready {
-      queues.served(at: entry.file.virtualTime)
-      files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
+      queues.served(at: entry.file.turn.virtualTime)
+      files.update(id) { $0.turn.give(UInt64(byteCount) + Self.fileOverheadBytes) }
     }
     actions.append(
       .read(

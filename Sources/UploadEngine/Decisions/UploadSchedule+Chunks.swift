@@ -93,7 +93,7 @@ extension UploadSchedule {
       return
     }
     rest(index, of: transfer, id, &retry, failure, isAwaited: file.publishing != nil, at: now)
-    files[id]?.lastFailure = shown
+    files[id]?.note(shown)
     actions.append(.showStatus(id))
     // Reported once for a file: on a lossy line chunk after chunk may go twice.
     if file.progress.retriedChunks == 0 { actions.append(.report(.chunkSentAgain(id, file.path, shown))) }

@@ -61,7 +61,7 @@ extension UploadSchedule {
       // The destination has the file.
       files.update(id) { file in
         file.beginFinishing()
-        file.lastFailure = nil
+        file.forgetFailure()
       }
       actions.append(.record(id))
       actions.append(.showStatus(id))
@@ -113,10 +113,7 @@ extension UploadSchedule {
     guard var file = files[id] else { return false }
     let published = file.publishedPaths
     let entry = file.snapshot.mayBeRemains && file.snapshot.sizeBytes > 0 ? catalogEntry(of: id) : nil
-    file.receipt = nil
-    file.publishedPaths = []
-    file.completedAt = nil
-    file.keptSince = nil
+    file.publication.restart()
     file.failures.progressed()
     file.progress = FileUpload.Progress()
     if file.nextPath(limits) == nil {

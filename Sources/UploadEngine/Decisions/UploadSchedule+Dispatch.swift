@@ -38,10 +38,10 @@ extension UploadSchedule {
       return failForGood(id, failure, at: now)
     }
     if !isResuming { prepareTransfer(&file, at: now) }
-    file.virtualTime = max(file.virtualTime, queues.virtualTime)
+    file.turn.join(at: queues.virtualTime)
     // A file whose content is in memory alone goes first.
     let goesFirst = file.snapshot.diskErrno != nil
-    if goesFirst { file.virtualTime = 0 }
+    if goesFirst { file.turn.joinFirst() }
     files[id] = file
     if isSmall(file) {
       queues.small.join(id, goesFirst: goesFirst)
@@ -67,14 +67,14 @@ extension UploadSchedule {
     file.progress.savedBytes = 0
     file.progress.streamedBytes = 0
     file.progress.countedBytes = 0
-    file.isStreamed = !fitsOneBuffer && destination.abilities.streamsWholeFiles
-    file.isWholeFile =
+    let isWhole =
       fitsOneRequest && !isToBeProven && !file.mustKeepSession
       && (!hasSentChunks || size == 0 && destination.abilities.needsChunks)
-    if file.isWholeFile {
+    file.content.plan(asWhole: isWhole, isStreamed: !fitsOneBuffer && destination.abilities.streamsWholeFiles)
+    if isWhole {
       abortSession(&file, at: now)
       // A small file gets its transfer with its buffer: a hundred thousand may wait.
-      file.transfer = isSmall(file) ? nil : FileUpload.wholeTransfer(of: size)
+      if !isSmall(file) { file.content.begin(FileUpload.wholeTransfer(of: size)) }
       return
     }
     if let session = file.session, session.state == .wanted {
@@ -84,7 +84,7 @@ extension UploadSchedule {
     if let session = file.session, needsLongerChunks(file, than: session.chunkBytes) { abortSession(&file, at: now) }
     if file.session == nil { file.session = makeSession(for: file, at: now) }
     let chunkBytes = file.session?.chunkBytes ?? limits.chunkBytes
-    file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: chunkBytes))
+    file.content.begin(ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: chunkBytes)))
   }
 
   /// The upload was opened for a shorter content, and for this one the server would have to take more chunks than it
@@ -99,12 +99,12 @@ extension UploadSchedule {
   /// Gives up the present content's transfer: what was read is released, requests in flight continue (their
   /// acknowledgements still show what the server holds).
   mutating func leaveTransfer(_ file: inout FileUpload) {
-    file.growth = nil
+    file.content.endGrowth()
     guard let transfer = file.transfer else { return }
     for index in transfer.readIndices {
       if case .read(let read, _) = transfer.states[index] { release(read) }
     }
-    file.transfer = nil
+    file.content.end()
   }
 
   /// Sends whatever may be sent and reads whatever may be read.
@@ -191,7 +191,7 @@ extension UploadSchedule {
   ) {
     if hasChanged {
       for id in queues[keyPath: places].working where !isAtWork(id, asWholeFile: asWholeFiles) {
-        queues[keyPath: places].leave(id, at: files.entry(id)?.file.virtualTime ?? 0)
+        queues[keyPath: places].leave(id, at: files.entry(id)?.file.turn.virtualTime ?? 0)
       }
     }
     while let id = queues[keyPath: places].popForFreePlace() {
@@ -276,6 +276,6 @@ extension FileUpload {
   /// A slot is free, with the virtual time of the file that has left it. A file whose content is in memory alone goes
   /// before all others.
   fileprivate mutating func takePosition(from time: UInt64) {
-    if snapshot.diskErrno == nil { virtualTime = max(virtualTime, time) }
+    if snapshot.diskErrno == nil { turn.join(at: time) }
   }
 }

@@ -41,12 +41,11 @@ extension UploadSchedule {
     guard var file = files[id], file.phase == .writing, file.isOpen, file.growth == nil, file.transfer == nil,
       let session = file.session, session.id != nil, mayGrow(file)
     else { return }
-    file.isWholeFile = false
     // Where each chunk is appended to the one before it, nothing is sent before the first.
-    file.growth = FileGrowth(
-      chunkBytes: session.chunkBytes,
-      headChunks: destination.abilities.appendSequences == .one ? 0 : FileGrowth.headChunks)
-    file.transfer = ChunkTransfer(growingBy: session.chunkBytes)
+    file.content.grow(
+      FileGrowth(
+        chunkBytes: session.chunkBytes,
+        headChunks: destination.abilities.appendSequences == .one ? 0 : FileGrowth.headChunks))
     files[id] = file
     openFiles.joinEarly(id)
     openFiles.noteGrowth()
@@ -59,7 +58,7 @@ extension UploadSchedule {
     // Without a report up to this epoch, it is not known what is still the same.
     guard growth.epoch == file.snapshot.epoch, transfer.hasBegun, transfer.plan.sizeBytes == file.snapshot.sizeBytes
     else { return leaveTransfer(&file) }
-    file.growth = nil
+    file.content.endGrowth()
     file.progress.earlyRest = nil
     transfer.sealAll()
   }
@@ -90,9 +89,8 @@ extension UploadSchedule {
     let session = file.session ?? makeSession(for: file, at: now)
     file.session = session
     if file.transfer == nil {
-      file.isWholeFile = false
-      file.transfer = ChunkTransfer(
-        plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes))
+      file.content.beginInSession(
+        ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes)))
     }
     openFiles.joinEarly(file.id)
   }
@@ -123,7 +121,7 @@ extension UploadSchedule {
     }
     if file.snapshot.sizeBytes != report.sizeBytes {
       isNews = true
-      files[report.file]?.snapshot.sizeBytes = report.sizeBytes
+      files[report.file]?.measured(report.sizeBytes)
       actions.append(.showStatus(report.file))
       noteSize(of: report.file, at: now)
       warmForOpenFiles(at: now)

@@ -5,7 +5,7 @@ extension UploadSchedule {
   /// The file has made progress: the next failure is the first of a new series.
   mutating func progressed(_ id: FileID) {
     files[id]?.failures.progressed()
-    files[id]?.needsNewConnection = false
+    files[id]?.turn.connectionMoved()
     noteReadable(id)
   }
 
@@ -19,7 +19,7 @@ extension UploadSchedule {
     case .ignore:
       return
     case .pauseDestination:
-      file.lastFailure = shown
+      file.note(shown)
       files[id] = file
       actions.append(.showStatus(id))
     case .retryStep where file.isWholeFile && file.phase == .ready:
@@ -86,7 +86,7 @@ extension UploadSchedule {
   /// A failure that does not pass without a user's action.
   mutating func failForGood(_ id: FileID, _ failure: FileStatus.Failure, at now: ClockReading) {
     guard var file = files[id] else { return }
-    file.lastFailure = failure
+    file.note(failure)
     // While the file is being written nothing is lost yet; the answer may differ when it is complete.
     if file.phase == .ready || file.isWaiting {
       leaveTransfer(&file)
@@ -115,7 +115,7 @@ extension UploadSchedule {
     watchdog.uploadEnded(id)
     file.progress.isLeftForTheEnd = true
     file.progress.setbacks.earlySendingEnded()
-    file.lastFailure = failure.endingEarlySending(after: setbacks.tries)
+    file.note(failure.endingEarlySending(after: setbacks.tries))
     files[id] = file
     actions.append(.report(.leftForTheEnd(id, file.path, failure, count: setbacks.count)))
     actions.append(.showStatus(id))
@@ -133,7 +133,7 @@ extension UploadSchedule {
     if failure.code != Self.unreadableCode { noteReadable(id) }
     guard var file = files[id] else { return }
     let wasUnreadable = file.lastFailure?.code == Self.unreadableCode
-    file.lastFailure = failure
+    file.note(failure)
     guard !file.isWaiting, !file.isEarly || isRested(id, at: now) else {
       // Twelve requests that break together are one failure, not twelve steps up the ladder of delays.
       files[id] = file
@@ -207,7 +207,7 @@ extension UploadSchedule {
     // meanwhile are attempts.
     let isAnother = canEnd && sentAt.map { file.progress.setbacks.isAnother(sentAt: $0) } ?? false
     guard !file.isWaiting || isAnother else {
-      files[id]?.lastFailure = failure
+      files[id]?.note(failure)
       return
     }
     file.progress.setbacks.note(tries: canEnd ? tries : 0, isLoss: isLoss, at: now.monotonic)
@@ -223,7 +223,7 @@ extension UploadSchedule {
       wasSent || destination.latestAnswer.hasSentBytes ?? (file.progress.startedAt != nil) || file.holdsChunksAtServer
     actions.append(.report(.setBack(id, file.path, failure, count: setbacks.count, wasSent: wasSent)))
     guard !isAtOnce || !setbacks.areFirst else {
-      files[id]?.lastFailure = failure
+      files[id]?.note(failure)
       return actions.append(.showStatus(id))
     }
     let delay = policy.delay(
@@ -234,7 +234,7 @@ extension UploadSchedule {
     guard case .waiting(let until) = file.phase else {
       return pauseFile(id, failure: failure, for: delay, at: now)
     }
-    files[id]?.lastFailure = failure
+    files[id]?.note(failure)
     files[id]?.wait(until: max(until, now.monotonic + delay))
     timers.insert(.file(id), at: now.monotonic + delay)
     actions.append(.showStatus(id))

@@ -41,7 +41,7 @@ extension UploadSchedule {
   public mutating func measured(_ snapshot: FileSnapshot, at now: ClockReading) {
     guard var file = files[snapshot.id], file.phase == .writing else { return }
     guard file.snapshot.sizeBytes != snapshot.sizeBytes else { return }
-    file.snapshot.sizeBytes = snapshot.sizeBytes
+    file.measured(snapshot.sizeBytes)
     files[snapshot.id] = file
     actions.append(.showStatus(snapshot.id))
     noteSize(of: snapshot.id, at: now)
@@ -60,17 +60,16 @@ extension UploadSchedule {
       adopt(snapshot, after: former, at: now)
     }
     if var file = files[snapshot.id] {
-      file.isOpen = true
+      file.writers.opened()
       let isSameContent = file.snapshot.epoch == snapshot.epoch
       let known = isSameContent ? file.snapshot.interruption : nil
-      file.take(snapshot)
       // Opening a file does not change it: the reason that holds it ends once it is settled again.
-      file.snapshot.interruption = file.interruption(in: snapshot) ?? known
+      file.take(snapshot, known: known)
       files[snapshot.id] = file
     } else {
       var file = FileUpload(
         snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: true, changeSequence: files.makeChangeSequence())
-      file.openedAt = now.wallMilliseconds
+      file.writers.created(at: now.wallMilliseconds)
       files[snapshot.id] = file
       actions.append(.showNames(snapshot.id))
     }
@@ -98,49 +97,12 @@ extension UploadSchedule {
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
     cancelStream(of: file)
     doubtEarlierRun(file, of: snapshot.names, at: now)
-    file.isOfEarlierRun = false
-    file.isMetUnread = false
-    file.mayBeAtServer = false
-    file.take(snapshot)
-    // This change may repair what was wrong with the content.
-    file.snapshot.interruption = nil
     leaveTransfer(&file)
     checkpoint(&file)
-    file.mayLackParts = snapshot.isPartlyReleased
     let wasOfThisDestination = file.phase != .routedElsewhere
-    file.change(excludedAs: limits.leavesAlone(snapshot.names))
+    file.change(
+      to: snapshot, excludedAs: limits.leavesAlone(snapshot.names), sequence: files.makeChangeSequence())
     if file.phase == .routedElsewhere, wasOfThisDestination { forgetEntry(of: file) }
-    file.unreadable = nil
-    file.changeSequence = files.makeChangeSequence()
-    file.publishedPaths = []
-    file.forgetReceipt()
-    file.progress.merkleRoot = nil
-    file.progress.chainTip = nil
-    file.progress.encoding = nil
-    file.progress.savedBytes = 0
-    file.completedAt = nil
-    file.keptSince = nil
-    file.lastFailure = nil
-    file.writeFailure = nil
-    file.failures.contentChanged()
-    file.progress.setbacks.contentChanged()
-    file.goesAlone = false
-    file.progress.earlyRest = nil
-    file.progress.isLeftForTheEnd = false
-    file.progress.userRequest = nil
-    file.progress.seal = nil
-    file.progress.delivered = nil
-    file.progress.acceptedInterruption = nil
-    file.progress.lost = nil
-    file.progress.takenOverChunks = 0
-    file.progress.rowsBegunAnew = 0
-    file.progress.chunksAllowed = 0
-    file.progress.streamedBytes = 0
-    file.progress.stragglingBytes = 0
-    file.progress.countedBytes = 0
-    (file.progress.startedAt, file.progress.beganAt, file.progress.isResumed) = (nil, nil, false)
-    file.isLocal = true
-    file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file
     // The file may have been settled while it was open.
     if file.isOpen, file.phase == .writing { openFiles.opened(snapshot.id) }
@@ -154,27 +116,17 @@ extension UploadSchedule {
     openFiles.closed(snapshot.id)
     if files[snapshot.id] == nil { adopt(snapshot, after: former, at: now) }
     guard !confirm(snapshot, after: former, at: now), var file = files[snapshot.id] else { return }
-    file.isOpen = false
-    if snapshot.interruption?.isOfSpool != true { file.isMetUnread = false }
-    file.writeFailure = nil
-    file.closedAt = now.wallMilliseconds
     let before = file.snapshot
     let isSameContent = before.epoch == snapshot.epoch
-    let wasUnreadable = file.snapshot.interruption?.isOfSpool == true
-    let known = isSameContent && !wasUnreadable ? file.snapshot.interruption : nil
+    let wasUnreadable = before.interruption?.isOfSpool == true
+    let known = isSameContent && !wasUnreadable ? before.interruption : nil
     defer { noteDisk(snapshot, before: before, at: now) }
-    file.take(snapshot)
-    file.snapshot.interruption = file.interruption(in: snapshot) ?? known
-    file.path = file.snapshot.names.first ?? file.path
+    file.settle(snapshot, known: known, at: now)
     files[snapshot.id] = file
     switch file.phase {
     case .writing, .ignored, .routedElsewhere:
-      file.revision += 1
-      // Parts chosen while the file was written are given up by now, or stay; what was truncated is not missing.
-      file.mayLackParts = snapshot.isPartlyReleased
+      file.complete(revisionLackingParts: snapshot.isPartlyReleased)
       endGrowth(&file)
-      // Work that was left for the file's end is due, also for a file that is held back.
-      file.progress.isLeftForTheEnd = false
       files[snapshot.id] = file
       settleName(snapshot.id, at: now)
     case .ready:
@@ -182,16 +134,16 @@ extension UploadSchedule {
         leaveTransfer(&file)
         files[snapshot.id] = file
         makeReady(snapshot.id, at: now)
-      } else if snapshot.diskErrno != nil, before.diskErrno == nil, !file.isSmallAtWork, file.publishing == nil {
+      } else if snapshot.diskErrno != nil, before.diskErrno == nil, !file.turn.isSmallAtWork, file.publishing == nil {
         makeReady(snapshot.id, at: now)
       } else {
-        files.update(snapshot.id) { $0.virtualTime = max($0.virtualTime, queues.virtualTime) }
+        files.update(snapshot.id) { $0.turn.join(at: queues.virtualTime) }
         // The file was passed over while it was open.
         if isSmall(file) { queues.small.join(snapshot.id) }
       }
     case .interrupted where wasUnreadable && snapshot.interruption?.isOfSpool != true:
       // The spool can describe its content by now.
-      files[snapshot.id]?.lastFailure = nil
+      files[snapshot.id]?.forgetFailure()
       settleName(snapshot.id, at: now)
     case .cancelled:
       // The file stays so over a restart only if the catalog describes what the spool holds now.
@@ -210,8 +162,7 @@ extension UploadSchedule {
     case .ready, .waiting, .held, .interrupted, .failed: break
     case .finishing, .complete:
       // The file is delivered; under another name it would be remains.
-      files[snapshot.id]?.snapshot.interruption = snapshot.interruption
-      files[snapshot.id]?.snapshot.missing = snapshot.missing
+      files[snapshot.id]?.judge(snapshot.interruption, missing: snapshot.missing)
       actions.append(.showStatus(snapshot.id))
       return
     case .writing, .ignored, .routedElsewhere, .cancelled, .removed: return
@@ -234,11 +185,11 @@ extension UploadSchedule {
     switch (before.diskErrno, snapshot.diskErrno) {
     case (nil, nil): return
     case (_?, nil):
-      files[snapshot.id]?.diskFailure = nil
+      files[snapshot.id]?.copy.takenByDisk()
       actions.append(.report(.takenByDisk(snapshot.id, file.path)))
     case (let earlier, _?):
       guard earlier == nil else { break }
-      files[snapshot.id]?.diskFailure = failure
+      files[snapshot.id]?.copy.refusedByDisk(failure)
       totals.filesRefusedByDisk += 1
       actions.append(.report(.refusedByDisk(snapshot.id, file.path, failure)))
     }
@@ -251,14 +202,8 @@ extension UploadSchedule {
     let isRenamed = file.snapshot.names != snapshot.names
     doubtEarlierRun(file, of: file.snapshot.names.filter { !snapshot.names.contains($0) }, at: now)
     loseNames(of: &file, keeping: snapshot.names)
-    file.takeNames(snapshot.names)
-    file.snapshot.isOnDisk = snapshot.isOnDisk
-    file.path = file.snapshot.names.first ?? file.path
-    // A name that the file no longer has does not show this content to a local program. Should the file get it back, it
-    // is published again.
+    file.rename(as: snapshot)
     let names = snapshot.names
-    file.publishedPaths.removeAll { !names.contains($0) }
-    if case .named(let name)? = file.progress.userRequest, !names.contains(name) { file.progress.userRequest = .asIs }
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
@@ -276,7 +221,7 @@ extension UploadSchedule {
       }
     case .routedElsewhere:
       // At another destination a user may have published the file as it is, which no event reports here.
-      files[snapshot.id]?.snapshot.interruption = snapshot.interruption
+      files[snapshot.id]?.judge(snapshot.interruption)
       openRenamed(snapshot.id, at: now)
     case .writing, .ignored: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
@@ -301,16 +246,16 @@ extension UploadSchedule {
         if file.phase == .ready { makeReady(snapshot.id, at: now) }
       }
     case .complete:
-      files[snapshot.id]?.snapshot.interruption = file.interruption(in: snapshot)
+      files[snapshot.id]?.judge(file.interruption(in: snapshot))
       publishFurther(snapshot.id, at: now)
       actions.append(.record(snapshot.id))
     case .failed where isLeftAlone(file), .cancelled where isLeftAlone(file) && goesElsewhere(file):
-      files[snapshot.id]?.lastFailure = nil
+      files[snapshot.id]?.forgetFailure()
       settleName(snapshot.id, at: now)
     case .failed:
       // The name was the cause.
       guard isRenamed, file.lastFailure?.code == StepFailure.Kind.nameRefused.code else { break }
-      files[snapshot.id]?.lastFailure = nil
+      files[snapshot.id]?.forgetFailure()
       retry(snapshot.id, at: now)
     case .finishing, .cancelled, .removed: break
     }
@@ -371,17 +316,14 @@ extension UploadSchedule {
 
   private mutating func noteOnDisk(_ snapshot: FileSnapshot) {
     guard files[snapshot.id]?.snapshot.epoch == snapshot.epoch else { return }
-    files[snapshot.id]?.snapshot.isOnDisk = snapshot.isOnDisk
+    files[snapshot.id]?.noteOnDisk(snapshot.isOnDisk)
     actions.append(.showStatus(snapshot.id))
   }
 
   private mutating func attributesChanged(_ snapshot: FileSnapshot) {
     guard var file = files[snapshot.id] else { return }
     let isTimeChanged = file.snapshot.modifiedNanoseconds != snapshot.modifiedNanoseconds
-    file.snapshot.modifiedNanoseconds = snapshot.modifiedNanoseconds
-    file.snapshot.mode = snapshot.mode
-    file.snapshot.user = snapshot.user
-    file.snapshot.group = snapshot.group
+    file.takeAttributes(of: snapshot)
     files[snapshot.id] = file
     // The catalog recognises an unchanged file by its time after a restart.
     switch file.phase {

@@ -14,7 +14,7 @@ extension UploadSchedule {
   /// The destination, or a proxy before it, takes nothing of this file now. Other files may succeed.
   mutating func waitOut(_ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: ClockReading) {
     guard let file = files[id] else { return }
-    files[id]?.lastFailure = shown
+    files[id]?.note(shown)
     actions.append(.showStatus(id))
     guard !destination.latestAnswer.hasMoved else { return }
     let pause = leastPause(isFirst: file.failures.rounds == 0, retryAfter: failure.retryAfter)

@@ -63,13 +63,13 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     leaveTransfer(&file)
     checkpoint(&file)
-    file.unreadable = nil
+    file.copy.becameReadable()
     if interruption == .changedInSpool, file.phase != .interrupted { totals.filesChangedInSpool += 1 }
     if file.phase != .interrupted, interruption.isOfSpool {
-      file.diskPatience = now.monotonic + Self.diskPatience
+      file.copy.awaitDisk(until: now.monotonic + Self.diskPatience)
       timers.insert(.disk(id), at: now.monotonic + Self.diskPatience)
     } else if !interruption.isOfSpool {
-      file.diskPatience = nil
+      file.copy.awaitDiskNoLonger()
     }
     let failure =
       deliveryOfRemains(file).map { FileStatus.Failure(interruption, ofDelivered: $0, at: now) }
@@ -93,10 +93,10 @@ extension UploadSchedule {
   /// The disk's time is over. It is still asked, and the file is delivered when it answers.
   mutating func endDiskPatience(of id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file else { return }
-    if file.isAwaitingDisk, let end = file.diskPatience, end <= now.monotonic {
-      files[id]?.diskPatience = nil
-    } else if let unreadable = file.unreadable, unreadable.beginsToLast(at: now) {
-      files[id]?.unreadable?.isLasting = true
+    if file.isAwaitingDisk, let end = file.copy.diskPatience, end <= now.monotonic {
+      files[id]?.copy.awaitDiskNoLonger()
+    } else if file.copy.unreadable?.beginsToLast(after: Self.diskPatience, at: now.monotonic) == true {
+      files[id]?.copy.staysUnreadable()
     } else {
       return
     }
@@ -107,26 +107,26 @@ extension UploadSchedule {
   /// The copy in the spool cannot be read to be sent. The read is repeated.
   mutating func noteUnreadable(_ id: FileID, at now: ClockReading) {
     guard let file = files.entry(id)?.file, file.phase == .ready || file.isWaiting else { return }
-    guard file.unreadable == nil else {
+    guard file.copy.unreadable == nil else {
       // Requests that fail together are one attempt.
-      if !file.isWaiting { files[id]?.unreadable?.isRepeated = true }
+      if !file.isWaiting { files[id]?.copy.readFailedAgain() }
       return endDiskPatience(of: id, at: now)
     }
-    files[id]?.unreadable = FileUpload.Unreadable(since: now.monotonic)
+    files[id]?.copy.becameUnreadable(at: now.monotonic)
     timers.insert(.disk(id), at: now.monotonic + Self.diskPatience)
   }
 
   /// The file can be read, or something else keeps it.
   mutating func noteReadable(_ id: FileID) {
-    guard files.entry(id)?.file.unreadable != nil else { return }
-    files[id]?.unreadable = nil
+    guard files.entry(id)?.file.copy.unreadable != nil else { return }
+    files[id]?.copy.becameReadable()
     actions.append(.showStatus(id))
     actions.append(.showSummary)
   }
 
   /// A write has failed; its writer may still repair it.
   mutating func writeFailed(_ id: FileID, _ cause: Interruption, at now: ClockReading) {
-    files[id]?.writeFailure = FileStatus.Failure(cause, at: now)
+    files[id]?.writeFailed(FileStatus.Failure(cause, at: now))
     actions.append(.showStatus(id))
   }
 
@@ -136,7 +136,7 @@ extension UploadSchedule {
     catalog.claims.forgetUnconfirmed(id)
     acceptInterruption(of: &file, file.snapshot.interruption)
     file.progress.userRequest = file.progress.userRequest ?? .asIs
-    file.lastFailure = nil
+    file.forgetFailure()
     files[id] = file
     if file.isOpen {
       files[id]?.beginWriting()
@@ -152,7 +152,7 @@ extension UploadSchedule {
   mutating func acceptInterruption(of file: inout FileUpload, _ interruption: Interruption?) {
     file.progress.lost = lostPlaces(of: file)
     file.progress.acceptedInterruption = interruption
-    file.snapshot.interruption = nil
+    file.judge(nil)
     if file.progress.lost == nil, interruption != nil {
       spool.orders.append(.accept(EvictionCandidate(file.snapshot), interruption))
     }
@@ -269,12 +269,5 @@ extension FileStatus.Failure {
     case 122: " (EDQUOT: the disk quota was used up)"
     default: " (errno \(errno))"
     }
-  }
-}
-
-extension FileUpload.Unreadable {
-  /// The read was repeated meanwhile, and calls wait no longer.
-  fileprivate func beginsToLast(at now: ClockReading) -> Bool {
-    isRepeated && !isLasting && since + UploadSchedule.diskPatience <= now.monotonic
   }
 }

@@ -237,10 +237,10 @@ extension UploadSchedule {
   private func mayUnload(_ file: FileUpload, at now: ClockReading) -> Bool {
     let id = file.id
     guard !file.isOpen, file.isLocal, file.snapshot.names.count == 1, file.snapshot.interruption == nil,
-      !file.snapshot.isPartlyReleased, file.snapshot.diskErrno == nil, !file.mayLackParts, file.growth == nil,
-      file.publishing == nil, file.lastFailure == nil, file.writeFailure == nil, file.diskFailure == nil,
-      file.diskPatience == nil, file.unreadable == nil, !file.isMetUnread,
-      !file.isOfEarlierRun || !isEarlierRunInDoubt(at: now), catalog.claims.isClear(of: id),
+      !file.snapshot.isPartlyReleased, file.snapshot.diskErrno == nil, !file.copy.mayLackParts, file.growth == nil,
+      file.publishing == nil, file.lastFailure == nil, file.writeFailure == nil, file.copy.diskFailure == nil,
+      file.copy.diskPatience == nil, file.copy.unreadable == nil, !file.copy.isMetUnread,
+      !file.origin.isOfEarlierRun || !isEarlierRunInDoubt(at: now), catalog.claims.isClear(of: id),
       memory.fit.asked[id] == nil, memory.fit.kept[id] == nil, spool.comparisons.current != id,
       catalog.recovery.record(of: id) == nil,
       limits.leavesAlone(file.snapshot.names) == nil
@@ -256,9 +256,9 @@ extension UploadSchedule {
   /// Nothing of the file's content was read, sent or tried.
   private func isUntouched(_ file: FileUpload) -> Bool {
     let id = file.id
-    guard file.receipt == nil, file.publishedPaths.isEmpty, file.failures == FailureStreak(), !file.isSmallAtWork,
-      !file.goesAlone,
-      !file.needsNewConnection, file.session.map({ $0.state == .wanted }) ?? true,
+    guard file.receipt == nil, file.publishedPaths.isEmpty, file.failures == FailureStreak(), !file.turn.isSmallAtWork,
+      !file.turn.goesAlone,
+      !file.turn.needsNewConnection, file.session.map({ $0.state == .wanted }) ?? true,
       file.transfer.map(\.isUntouched) ?? true, !queues.isWorking(id),
       !openFiles.early.contains(id), destination.refusals.knowsNothing(of: id), !spool.orders.leaving.contains(id)
     else { return false }
@@ -506,9 +506,9 @@ extension UploadSchedule {
     var file = FileUpload(
       snapshot: snapshot, phase: entry.receipt == nil ? .ready : .complete, isOpen: false,
       changeSequence: takeSequence(of: id))
-    file.publishedPaths = entry.publishedPaths
+    file.publication.recallPaths(of: entry)
     file.takePast(from: entry)
-    file.keptSince = known.keptSince
+    file.publication.recall(keptSince: known.keptSince)
     files[id] = file
     actions.append(.showNames(id))
   }

@@ -128,12 +128,14 @@ extension UploadSchedule {
     let patience = destination.abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
     let until = requests.ambiguous.noteEarlierRun(patience: patience, at: now.monotonic)
     guard until > now.monotonic, files.entry(id)?.file.receipt == nil else { return }
-    files[id]?.isOfEarlierRun = true
+    files[id]?.origin.mayHaveBeenSent()
   }
 
   /// These names are no longer to show a content that an earlier run may have sent.
   mutating func doubtEarlierRun(_ file: FileUpload, of paths: [RelativePath], at now: ClockReading) {
-    guard file.isOfEarlierRun, let until = requests.ambiguous.earlierRunUntil, until > now.monotonic else { return }
+    guard file.origin.isOfEarlierRun, let until = requests.ambiguous.earlierRunUntil, until > now.monotonic else {
+      return
+    }
     for path in paths where limits.publishes(path) { doubt(path, of: file.id, epoch: .max, until: until) }
   }
 

@@ -18,7 +18,7 @@ extension UploadSchedule {
     _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: ClockReading
   ) {
     guard var file = files[id], let publishing = file.publishing, publishing.request == request else { return }
-    file.publishing = nil
+    file.publication.end()
     // The entry on the disk records that the result is unknown.
     if publishing.isOnce { actions.append(.record(id)) }
     switch outcome {
@@ -106,24 +106,24 @@ extension UploadSchedule {
     if !file.isWholeFile { file.progress.savedBytes = savedBytes(ofPublished: file) }
     leaveTransfer(&file)
     watchdog.uploadEnded(file.id)
-    file.receipt = receipt
-    file.receipt?.chunkBytes = chunkBytes
+    var receipt = receipt
+    receipt.chunkBytes = chunkBytes
     let beganAt = file.progress.beganAt
-    file.receipt?.durationMilliseconds = beganAt.map { (now.monotonic - $0).wholeNanoseconds / 1_000_000 }
+    receipt.durationMilliseconds = beganAt.map { (now.monotonic - $0).wholeNanoseconds / 1_000_000 }
+    let isNamed = file.snapshot.names.contains(publishing.path)
+    file.publication.succeed(receipt, under: isNamed ? publishing.path : nil)
     file.progress.countedBytes = 0
     file.progress.seal = nil
     // The receipt has these values from now on.
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
-    if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
     file.failures.published()
-    file.unreadable = nil
+    file.copy.becameReadable()
     file.progress.setbacks = Setbacks()
-    file.needsNewConnection = false
+    file.turn.connectionMoved()
     // The time is recorded with the receipt.
-    if file.completedAt == nil {
-      file.completedAt = now.wallMilliseconds
-      file.keptSince = steadyClock.milliseconds(at: now)
+    if file.publication.completedAt == nil {
+      file.publication.complete(at: now.wallMilliseconds, keptSince: steadyClock.milliseconds(at: now))
     }
     file.beginFinishing()
     actions.append(.record(file.id))

@@ -80,8 +80,8 @@ extension UploadSchedule {
   }
 
   private mutating func noteReleased(_ id: FileID) {
-    guard files[id]?.mayLackParts == false else { return }
-    files[id]?.mayLackParts = true
+    guard files[id]?.copy.mayLackParts == false else { return }
+    files[id]?.copy.partsMayGo()
     actions.append(.report(.releasing(id, files[id]?.path ?? .root)))
     // The file may have come under this rule by a rename.
     actions.append(.record(id))
@@ -112,7 +112,7 @@ extension UploadSchedule {
       if let failure = session.securingFailure {
         files[id]?.session?.securingFailure = nil
         files[id]?.session?.securingPause = nil
-        if files[id]?.lastFailure == failure { files[id]?.lastFailure = nil }
+        if files[id]?.lastFailure == failure { files[id]?.forgetFailure() }
         actions.append(.showStatus(id))
       }
       guard let transfer = files[id]?.transfer else { return }
@@ -146,7 +146,7 @@ extension UploadSchedule {
       at: now)
     guard session.securingFailure?.message != shown.message else { return }
     files[id]?.session?.securingFailure = shown
-    files[id]?.lastFailure = shown
+    files[id]?.note(shown)
     actions.append(.report(.notReleasing(id, files[id]?.path ?? .root, shown)))
     actions.append(.showStatus(id))
   }
@@ -156,7 +156,7 @@ extension UploadSchedule {
   /// The bytes are no longer in the spool. Those at the server count as long as they belong to this file's session.
   mutating func chunkIsReleased(_ id: FileID, _ index: Int, at now: ClockReading) {
     guard let file = files[id], let transfer = file.transfer else { return }
-    files[id]?.mayLackParts = true
+    files[id]?.copy.partsMayGo()
     // A file that is to be compared is read here: what a server has proves nothing of it.
     if file.progress.delivered != nil {
       transfer.set(.pending, at: index)
@@ -255,7 +255,7 @@ extension UploadSchedule {
 
   /// The file is not what was delivered, or cannot be compared with that.
   func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, isCompared: Bool = true, at now: ClockReading) {
-    file.mayLackParts = true
+    file.copy.partsMayGo()
     let name = entry.receipt?.name ?? String(describing: entry.path)
     let reason =
       isCompared
@@ -278,7 +278,7 @@ extension UploadSchedule {
 
 extension FileUpload {
   /// Parts of the file may be at the server alone.
-  var lacksParts: Bool { mayLackParts || snapshot.isPartlyReleased }
+  var lacksParts: Bool { copy.mayLackParts || snapshot.isPartlyReleased }
 
   /// The server's session, and the record that names it, are the only copy of some parts.
   var mustKeepSession: Bool { lacksParts && receipt == nil && session?.id != nil }

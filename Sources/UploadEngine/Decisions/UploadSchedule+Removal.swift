@@ -22,9 +22,8 @@ extension UploadSchedule {
     doubtEarlierRun(file, of: file.snapshot.names, at: now)
     giveUp(&file, at: now)
     file.leaveSpool(as: file.receipt == nil ? .undelivered : .delivered)
-    file.isOpen = false
-    file.isLocal = false
-    file.snapshot.names = []
+    file.writers.ended()
+    file.loseCopy()
     files[id] = file
     actions.append(.forget(id))
     actions.append(.removeResume(id))
@@ -52,10 +51,12 @@ extension UploadSchedule {
     removed(id, endsUnfound: false, at: now)
     guard isLost, let file else { return }
     totals.filesChangedInSpool += 1
-    files[id]?.lastFailure = FileStatus.Failure(
-      code: "removed-from-spool",
-      message: "Another program took the file out of the spool before it was delivered. Remove captures in the mount.",
-      at: now)
+    files[id]?.note(
+      FileStatus.Failure(
+        code: "removed-from-spool",
+        message:
+          "Another program took the file out of the spool before it was delivered. Remove captures in the mount.",
+        at: now))
     actions.append(.report(.missingFromSpool(id, file.path)))
     actions.append(.showStatus(id))
   }
@@ -86,11 +87,10 @@ extension UploadSchedule {
       openFiles.closed(id)
       giveUp(&file, at: now)
       file.complete()
-      file.isOpen = false
+      file.writers.ended()
       actions.append(.removeResume(id))
     }
-    file.isLocal = false
-    file.snapshot.names = []
+    file.loseCopy()
     files[id] = file
     actions.append(.record(id))
     actions.append(.forgetNames(id))

@@ -47,7 +47,7 @@ extension UploadSchedule {
     leaveTransfer(&file)
     abortSession(&file, at: now)
     file.session = nil
-    file.lastFailure = shown
+    file.note(shown)
     files[id] = file
     switch file.phase {
     case .ready: makeReady(id, at: now)

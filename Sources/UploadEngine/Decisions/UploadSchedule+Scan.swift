@@ -104,22 +104,10 @@ extension UploadSchedule {
       id: entry.id, epoch: 0, sizeBytes: entry.sizeBytes, modifiedNanoseconds: entry.modifiedNanoseconds, mode: 0,
       inode: entry.inode, names: [], writableOpens: 0, mutationsInFlight: 0)
     var file = FileUpload(snapshot: snapshot, phase: .complete, isOpen: false, changeSequence: 0)
-    file.path = entry.path
+    file.recall(path: entry.path)
     file.takePast(from: entry)
-    file.isLocal = false
     files[entry.id] = file
     actions.append(.showNames(entry.id))
     remember(entry.id)
-  }
-}
-
-extension FileUpload {
-  /// The catalog's entry of a file that is not there to be read.
-  mutating func takePast(from entry: CatalogEntry) {
-    revision = entry.revision
-    receipt = entry.receipt
-    completedAt = entry.completedAtMilliseconds
-    openedAt = entry.openedAtMilliseconds
-    closedAt = entry.closedAtMilliseconds
   }
 }

@@ -86,9 +86,10 @@ extension UploadSchedule {
     }
     transfer.set(.pending, at: index)
     release(read)
-    file.lastFailure = FileStatus.Failure(
-      code: "rewritten", message: "Bytes that the server had taken already were changed; the upload begins anew.",
-      at: now)
+    file.note(
+      FileStatus.Failure(
+        code: "rewritten", message: "Bytes that the server had taken already were changed; the upload begins anew.",
+        at: now))
     leaveTransfer(&file)
     abortSession(&file, at: now)
     file.progress.rowsBegunAnew += 1

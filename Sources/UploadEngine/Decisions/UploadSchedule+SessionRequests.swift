@@ -8,8 +8,8 @@ extension UploadSchedule {
   mutating func beginSession(of file: inout FileUpload, at now: ClockReading) {
     let session = makeSession(for: file, at: now)
     file.session = session
-    file.transfer = ChunkTransfer(
-      plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes))
+    file.content.begin(
+      ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes)))
   }
 
   /// A session that is still to be opened.
@@ -40,7 +40,7 @@ extension UploadSchedule {
   /// The chunk length of the published content, where the server copies equal chunks; nil elsewhere, and where the file
   /// or a request does not allow that length.
   private func chunkBytesToCopy(for file: FileUpload) -> Int? {
-    let (bytes, sizeBytes) = (file.deliveredChunkBytes, file.snapshot.sizeBytes)
+    let (bytes, sizeBytes) = (file.publication.chunkBytes, file.snapshot.sizeBytes)
     guard destination.abilities.copiesChunks, bytes >= destination.abilities.chunkBytesMin, takesBase(file),
       bytes <= min(limits.bufferBytes, destination.sizes.requestBytesMax),
       destination.abilities.takes(
@@ -141,7 +141,7 @@ extension UploadSchedule {
     session.acknowledgedSinceAsked = []
     session.state = .querying(
       send(
-        .querySession(identity), for: file.id, opensConnection: file.needsNewConnection, at: now))
+        .querySession(identity), for: file.id, opensConnection: file.turn.needsNewConnection, at: now))
     file.session = session
   }
 
@@ -187,9 +187,10 @@ extension UploadSchedule {
     let epoch = file.snapshot.epoch
     file.session?.tries(path, epoch: epoch)
     file.progress.committedEpoch = epoch
-    file.publishing = FileUpload.Publishing(
-      request: request, path: path, epoch: epoch, nonce: file.session?.nonce ?? [],
-      isOnce: destination.abilities.atMostOnceScope == .everything)
+    file.publication.begin(
+      FileUpload.Publishing(
+        request: request, path: path, epoch: epoch, nonce: file.session?.nonce ?? [],
+        isOnce: destination.abilities.atMostOnceScope == .everything))
     timers.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     return true
   }
@@ -206,10 +207,11 @@ extension UploadSchedule {
       return timers.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     }
     let time = now.monotonic - underway.sentAt
-    files[id]?.lastFailure = FileStatus.Failure(
-      code: Self.publishingCode,
-      message: "The server has all of the file and has been publishing it for \(time.components.seconds) s; its answer "
-        + "is waited for.", at: now)
+    files[id]?.note(
+      FileStatus.Failure(
+        code: Self.publishingCode,
+        message: "The server has all of the file and has been publishing it for \(time.components.seconds) s; its "
+          + "answer is waited for.", at: now))
     actions.append(.report(.publishing(id, path, for: time)))
     actions.append(.showStatus(id))
     timers.insert(.publication(request), at: now.monotonic + time + time)

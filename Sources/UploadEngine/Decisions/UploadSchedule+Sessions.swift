@@ -39,7 +39,8 @@ extension UploadSchedule {
       file.session = session
       leaveTransfer(&file)
       if file.phase == .ready {
-        file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: chunkBytes))
+        file.content.begin(
+          ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: chunkBytes)))
       }
     }
     file.session = session

@@ -16,7 +16,7 @@ extension UploadSchedule {
   func waitsForSharedFrame(_ file: FileUpload, byteCount: Int, at now: ClockReading) -> Bool {
     let hasCompany = memory.buffers.smallInUse > 0 || requests.smallCount > 0
     return byteCount <= UploadConstants.sharedFrameFileBytes && destination.sizes.filesPerRequest > 1 && hasCompany
-      && !file.goesAlone
+      && !file.turn.goesAlone
       && destination.forms.sharedFrames.isDue && mayShareFrame(file, at: now)
   }
 

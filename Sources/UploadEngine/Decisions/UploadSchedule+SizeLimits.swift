@@ -65,7 +65,7 @@ extension UploadSchedule {
       leaveTransfer(&file)
       file.progress.isLeftForTheEnd = true
     }
-    file.lastFailure = failure
+    file.note(failure)
     files[id] = file
     totals.outgrownFiles += 1
     actions.append(.showStatus(id))
@@ -73,7 +73,7 @@ extension UploadSchedule {
   }
 
   private mutating func fitsAgain(_ id: FileID, at now: ClockReading) {
-    files[id]?.lastFailure = nil
+    files[id]?.forgetFailure()
     actions.append(.showStatus(id))
   }
 

@@ -35,8 +35,8 @@ extension UploadSchedule {
       let transfer = file.transfer ?? FileUpload.wholeTransfer(of: file.snapshot.sizeBytes)
       guard transfer.states.isEmpty || transfer.nextPending() != nil else { continue }
       files.update(id) {
-        $0.isSmallAtWork = true
-        $0.transfer = transfer
+        $0.turn.beginSmallWork()
+        $0.content.begin(transfer)
       }
       if transfer.states.isEmpty { queues.small.becameReady(id) } else { readChunk(of: id, isSmall: true, at: now) }
     }
@@ -110,7 +110,7 @@ extension UploadSchedule {
         continue
       }
       byteCount += isFull ? 0 : file.snapshot.sizeBytes
-      isFull = isFull || taken.count == countMax || !taken.isEmpty && (byteCount > bytesMax || file.goesAlone)
+      isFull = isFull || taken.count == countMax || !taken.isEmpty && (byteCount > bytesMax || file.turn.goesAlone)
       guard !isFull, file.publishing == nil, mayProbe(with: file), mayPublish(turn.path, of: file),
         names.insert(turn.path).inserted
       else {
@@ -118,7 +118,7 @@ extension UploadSchedule {
         continue
       }
       taken.append(turn)
-      isFull = file.goesAlone
+      isFull = file.turn.goesAlone
     }
     queues.small.keepReady(rest)
     return taken
@@ -135,7 +135,7 @@ extension UploadSchedule {
   }
 
   private mutating func putBack(_ id: FileID, _ transfer: ChunkTransfer) {
-    files.update(id) { $0.isSmallAtWork = false }
+    files.update(id) { $0.turn.endSmallWork() }
     guard case .read(let read, _)? = transfer.states.first else { return }
     transfer.set(.pending, at: 0)
     release(read)
@@ -165,7 +165,7 @@ extension UploadSchedule {
           modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode,
           sharesFrame: sharesFrame))
       byteCount += file.snapshot.sizeBytes
-      opensConnection = opensConnection || file.needsNewConnection
+      opensConnection = opensConnection || file.turn.needsNewConnection
     }
     guard let first = orders.first else { return }
     let request = send(
@@ -174,8 +174,9 @@ extension UploadSchedule {
     let isOnce = destination.abilities.atMostOnceScope != .nothing
     for order in orders {
       files.update(order.file) { file in
-        file.publishing = FileUpload.Publishing(
-          request: request, path: order.path, epoch: order.epoch, nonce: order.nonce, isOnce: isOnce)
+        file.publication.begin(
+          FileUpload.Publishing(
+            request: request, path: order.path, epoch: order.epoch, nonce: order.nonce, isOnce: isOnce))
         if let read = order.read { file.transfer?.set(.sending(request, read, order.digest), at: 0) }
         if order.streamedBytes != nil { file.transfer?.set(.streaming(request), at: 0) }
         file.progress.begin(at: now)
@@ -203,7 +204,7 @@ extension UploadSchedule {
       noteWarmth(order.file, connection)
       if orders.count > 1, outcome.refusesBundle {
         // The refusal does not name the file that caused it.
-        files.update(order.file) { $0.goesAlone = true }
+        files.update(order.file) { $0.turn.goAlone() }
         publicationEnded(
           order.file, request, .refused(StepFailure(.transport(.cancelled), "sent again alone")), at: now)
       } else {
@@ -230,7 +231,7 @@ extension UploadSchedule {
     guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), file.publishing == nil,
       let transfer = file.transfer, transfer.states.isEmpty || transfer.nextPending() != nil
     else { return }
-    files.update(id) { $0.isSmallAtWork = false }
+    files.update(id) { $0.turn.endSmallWork() }
     queues.small.join(id)
   }
 }

@@ -25,11 +25,11 @@ extension UploadSchedule {
       file.receipt.map { $0.chainTip.isEmpty ? nil : $0.chainTip } ?? file.progress.chainTip.map(Hex.encode)
     status.protocolName = file.progress.protocolName
     status.isPrewarmed = file.progress.isPrewarmed
-    status.openedAtMilliseconds = file.openedAt
-    status.closedAtMilliseconds = file.closedAt
+    status.openedAtMilliseconds = file.writers.openedAt
+    status.closedAtMilliseconds = file.writers.closedAt
     status.startedAtMilliseconds = file.progress.startedAt
     if file.phase != .finishing, !file.isUnrecorded {
-      status.completedAtMilliseconds = file.completedAt
+      status.completedAtMilliseconds = file.publication.completedAt
       status.receipt = file.receipt
     }
     status.isLocal = file.isLocal
@@ -172,8 +172,8 @@ extension UploadSchedule {
         ?? (file.isUnrecorded ? nil : file.lastFailure?.code)
           ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
       failureMessage: unclear?.message ?? seal?.text ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
-      completedAtMilliseconds: file.completedAt,
-      openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt, doubt: doubt(of: file),
+      completedAtMilliseconds: file.publication.completedAt,
+      openedAtMilliseconds: file.writers.openedAt, closedAtMilliseconds: file.writers.closedAt, doubt: doubt(of: file),
       pointer: file.lacksParts || releases(file) ? file.pointer : nil, session: sessionOfContent(of: file))
   }
 
@@ -339,7 +339,7 @@ extension UploadSchedule {
     case .removed(let removal): return removal == .delivered ? .complete : .cancelled
     case .ready:
       if destination.gate.failure != nil { return .waiting }
-      let isAtWork = file.isSmallAtWork || queues.isWorking(file.id)
+      let isAtWork = file.turn.isSmallAtWork || queues.isWorking(file.id)
       return isAtWork ? .uploading : .queued
     }
   }
@@ -444,7 +444,7 @@ extension UploadSchedule {
     if isRevisionToRecord(file) { status.lastFailure = spool.health.record?.ofRevision ?? status.lastFailure }
     status.lastFailure = file.writeFailure ?? status.lastFailure
     // Any other reason for the wait is less important.
-    if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }
+    if file.phase != .interrupted { status.lastFailure = file.copy.diskFailure ?? status.lastFailure }
   }
 
   /// When the destination is tried again; now, while the one probe is in flight.

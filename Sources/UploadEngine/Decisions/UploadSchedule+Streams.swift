@@ -20,9 +20,9 @@ extension UploadSchedule {
   /// Sends the file; false when it has no name to be published under.
   mutating func stream(_ id: FileID, at now: ClockReading) -> Bool {
     guard let file = files.entry(id)?.file, let path = file.nextPath(limits) else { return false }
-    queues.served(at: file.virtualTime)
+    queues.served(at: file.turn.virtualTime)
     files.update(id) {
-      $0.virtualTime += $0.snapshot.sizeBytes
+      $0.turn.give($0.snapshot.sizeBytes)
       $0.progress.streamedBytes = 0
     }
     sendWholeFiles([WholeFileTurn(id: id, path: path, digest: CommitProof.emptyDigest, read: nil)], at: now)

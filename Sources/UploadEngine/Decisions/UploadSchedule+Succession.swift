@@ -19,7 +19,7 @@ extension UploadSchedule {
   /// A settled content waits for others. Should one follow, its turn comes at the same time.
   mutating func waitInSuccession(_ file: inout FileUpload, until: MonotonicTime) {
     file.wait(until: until)
-    file.isSmallAtWork = false
+    file.turn.endSmallWork()
     timers.insert(.file(file.id), at: until)
     actions.append(.showStatus(file.id))
   }

@@ -102,7 +102,7 @@ extension UploadSchedule {
       requests.giveUp(request)
       // A request with several files has no watched file: a proxy that may have swallowed them does not get them again.
       if case .bundle(let members)? = requests[request]?.order {
-        for member in members { files.update(member.file) { $0.needsNewConnection = true } }
+        for member in members { files.update(member.file) { $0.turn.connectionStalled() } }
       }
       if isEverythingStill(at: now) { actions.append(.renewConnections) }
       actions.append(.cancel(request))
@@ -133,7 +133,7 @@ extension UploadSchedule {
   /// Small files are not active one by one: their requests are ended, and repeated over new connections.
   private mutating func restartWholeFiles() {
     for (request, underway) in requests where !underway.order.wholeFiles.isEmpty {
-      for id in underway.files { files.update(id) { $0.needsNewConnection = true } }
+      for id in underway.files { files.update(id) { $0.turn.connectionStalled() } }
       actions.append(.cancel(request))
     }
   }
@@ -142,7 +142,7 @@ extension UploadSchedule {
   private mutating func reconnect(_ id: FileID) {
     for (request, underway) in requests where underway.file == id { actions.append(.cancel(request)) }
     if files[id]?.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
-    if files[id] != nil { files[id]?.needsNewConnection = true }
+    if files[id] != nil { files[id]?.turn.connectionStalled() }
   }
 }
 

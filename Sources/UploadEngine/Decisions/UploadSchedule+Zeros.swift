@@ -14,7 +14,7 @@ extension UploadSchedule {
 
   /// A hole in the spool's file is what its writer left.
   private func trustsHoles(of file: FileUpload) -> Bool {
-    !file.lacksParts && !file.mayLackParts && !file.snapshot.isPartlyReleased && file.snapshot.missing == nil
+    !file.lacksParts && !file.copy.mayLackParts && !file.snapshot.isPartlyReleased && file.snapshot.missing == nil
       && file.snapshot.interruption == nil && file.progress.acceptedInterruption == nil
       && file.progress.userRequest == nil
       && file.progress.lost == nil && file.wantedSeal == nil
@@ -100,7 +100,7 @@ extension UploadSchedule {
     let sending = ZerosSending(
       session: identity, ranges: ranges, chunkBytes: transfer.plan.chunkBytes, digest: digest)
     let request = send(
-      .zeros(sending), for: id, opensConnection: file.needsNewConnection, at: now)
+      .zeros(sending), for: id, opensConnection: file.turn.needsNewConnection, at: now)
     for index in ranges.joined() {
       transfer.set(.sendingHole(request, digest), at: index)
       file.session?.chunksInFlight.insert(index)

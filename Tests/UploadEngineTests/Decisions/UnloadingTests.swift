@@ -395,13 +395,13 @@ import Testing
   @Test func howLongADeliveredOneIsKept_countsOn_whateverTheClockIsSetTo() throws {
     var (harness, files) = Self.harness(waiting: 1, filesMax: 1)
     harness.succeed()
-    let kept = try #require(harness.schedule.files[files[0].id]?.keptSince)
+    let kept = try #require(harness.schedule.files[files[0].id]?.publication.keptSince)
     let entry = try #require(harness.schedule.catalogEntry(of: files[0].id))
     #expect(Self.unload(&harness) == [files[0].id])
     harness.now.wallMilliseconds += 86_400_000_000
     harness.apply { schedule, _ in schedule.recall(entry) }
     harness.handle(files[0].found)
-    #expect(harness.schedule.files[files[0].id]?.keptSince == kept)
+    #expect(harness.schedule.files[files[0].id]?.publication.keptSince == kept)
   }
 
   /// What an earlier run has recorded of files that are gone is read by and by.

@@ -207,7 +207,7 @@ import Testing
     // They become known while it is looked through.
     var harness = written(file)
     #expect(isLooking(harness))
-    harness.schedule.files[file.id]?.mayLackParts = true
+    harness.schedule.files[file.id]?.copy.partsMayGo()
     look(&harness, finds: [0..<100])
     harness.openSession()
     #expect(zeros(harness).isEmpty && harness.schedule.files[file.id]?.transfer?.holes.isEmpty == true)
