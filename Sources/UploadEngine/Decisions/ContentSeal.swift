@@ -65,7 +65,7 @@ extension UploadSchedule {
     guard provesContents, !catalog.claims.isChanging(file.id), file.snapshot.interruption == nil,
       !file.snapshot.isOnDisk, file.progress.seal != seal
     else { return }
-    file.progress.seal = seal
+    file.progress.recordSeal(seal)
     actions.append(.record(file.id))
   }
 
@@ -109,7 +109,7 @@ extension UploadSchedule {
   /// The content cannot be proven any more.
   mutating func endProof(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
-    file.progress.seal = nil
+    file.progress.recordSeal(nil)
     leaveTransfer(&file)
     files[id] = file
     settleName(id, at: now)

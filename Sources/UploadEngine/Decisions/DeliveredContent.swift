@@ -70,7 +70,7 @@ extension UploadSchedule {
       actions.append(.record(file.id))
       return
     } else if let delivered = contentToCompare(file, with: entry, otherwise: isRevised ? .laterRevision : .older) {
-      file.progress.delivered = delivered
+      file.progress.compare(with: delivered)
     } else if !isRevised {
       file.judge(.olderThanDelivered)
     } else {
@@ -94,7 +94,7 @@ extension UploadSchedule {
       return
     }
     keepDelivered(entry, of: file)
-    file.progress.delivered = contentToCompare(file, with: entry, otherwise: .rest)
+    file.progress.compare(with: contentToCompare(file, with: entry, otherwise: .rest))
     // A file that cannot be compared may be whole: it stays here.
     if file.progress.delivered == nil { failAsRest(&file, of: entry, isCompared: false, at: now) }
   }
@@ -110,8 +110,7 @@ extension UploadSchedule {
       return
     }
     keepDelivered(entry, of: file)
-    file.progress.delivered = contentToCompare(file, with: entry, otherwise: .doubtful)
-    file.progress.isToResend = isToResend && file.progress.delivered != nil
+    file.progress.compare(with: contentToCompare(file, with: entry, otherwise: .doubtful), resends: isToResend)
   }
 
   /// The recorded delivery of a file that may be what its disk has left of that. The file replaces the whole by no
@@ -260,12 +259,12 @@ extension UploadSchedule {
       file.beginFinishing()
       files[id] = file
       if file.progress.isToResend, deliverAgain(id, at: now) { return }
-      files[id]?.progress.isToResend = false
+      files[id]?.progress.endResending()
       actions.append(.record(id))
       actions.append(.showStatus(id))
       return
     }
-    (file.progress.delivered, file.progress.isToResend) = (nil, false)
+    file.progress.endComparing()
     switch delivered.otherwise {
     case .laterRevision: break
     case .older:

@@ -132,87 +132,11 @@ struct FileUpload: Sendable {
     set { begun = newValue == Progress() ? nil : newValue }
   }
 
-  struct Progress: Hashable, Sendable {
-    /// When the first bytes of the file went out.
-    var startedAt: Int64?
-    /// The same on the monotonic clock; nil where some bytes had gone out in an earlier run.
-    var beganAt: MonotonicTime?
-    /// The root of the present content, once every chunk is known.
-    var merkleRoot: Digest32?
-    var chainTip: Digest32?
-    var retriedChunks = 0
-    var reusedChunks = 0
-    /// Bytes sent again at the end of an upload, because their connection was slow.
-    var stragglingBytes = 0
-    var rate = RateMeter()
-    /// Bytes of the present content that the rates have counted.
-    var countedBytes: UInt64 = 0
-    /// The latest encoding in which some of the present content has travelled; nil where all of it went uncompressed.
-    var encoding: ChunkEncoding?
-    /// Bytes that compression has saved of a delivered content; before that its chunks have the number.
-    var savedBytes: UInt64 = 0
-    /// Bytes that the network took of a file that is being streamed.
-    var streamedBytes: UInt64 = 0
-    var protocolName = ""
-    var isPrewarmed = false
-    /// Nothing more is sent of it before this time, or before it is complete.
-    var earlyRest: MonotonicTime?
-    /// Nothing more of the file is sent before it is complete.
-    var isLeftForTheEnd = false
-    /// How often an upload that takes one chunk after another was restarted because of rewritten bytes.
-    var rowsBegunAnew = 0
-    var setbacks = Setbacks()
-    /// Chunks that may be in flight together; 0 when nothing bounds them.
-    var chunksAllowed = 0
-    /// What the catalog records of the present content.
-    var seal: ContentSeal?
-    /// The delivery that the file is compared with before anything of it is sent.
-    var delivered: DeliveredContent?
-    /// A user wants the file delivered again, once it is known to be whole.
-    var isToResend = false
-    /// A user wants the present content published as it is.
-    var userRequest: UserRequest?
-    /// Why the accepted content was not whole. Until the spool has the user's decision, the file keeps that reason.
-    var acceptedInterruption: Interruption?
-    /// Bytes that the spool's disk has lost and the server may have; kept until delivery.
-    var lost: MissingBytes?
-    /// Chunks that the server has and the spool's disk has lost.
-    var takenOverChunks = 0
-    /// The content, by its epoch, that a session may have published. Before the content changes, the catalog records
-    /// that no session of it counts any more.
-    var committedEpoch: UInt64?
-    /// Names that the file has lost while something was being published under them.
-    var formerPaths: [RelativePath] = []
-    /// Chunks of the present content had gone out in an earlier run.
-    var isResumed = false
-    /// The latest publication of this content or an earlier one, in this run.
-    var latest: LatestPublication?
-
-    /// The content is another one.
-    mutating func contentChanged() {
-      (merkleRoot, chainTip, encoding, savedBytes) = (nil, nil, nil, 0)
-      setbacks.contentChanged()
-      (earlyRest, isLeftForTheEnd, rowsBegunAnew, chunksAllowed) = (nil, false, 0, 0)
-      (userRequest, seal, delivered) = (nil, nil, nil)
-      (acceptedInterruption, lost, takenOverChunks) = (nil, nil, 0)
-      (streamedBytes, stragglingBytes, countedBytes) = (0, 0, 0)
-      (startedAt, beganAt, isResumed) = (nil, nil, false)
-    }
-
-    /// The file is complete: what was left for then is due.
-    mutating func endReached() { isLeftForTheEnd = false }
-
-    /// A request for a name does not apply to others; the file is to be published as it is.
-    mutating func keepRequest(under names: [RelativePath]) {
-      if case .named(let name)? = userRequest, !names.contains(name) { userRequest = .asIs }
-    }
-
-    /// Bytes of the file go out, the first ones or later ones.
-    mutating func begin(at now: ClockReading) {
-      guard startedAt == nil else { return }
-      startedAt = now.wallMilliseconds
-      beganAt = isResumed ? nil : now.monotonic
-    }
+  /// The content is to be delivered again, as if nothing of it had been.
+  mutating func restart() {
+    publication.restart()
+    failures.progressed()
+    begun = nil
   }
 
   /// A user's request that the spool may not know after a restart.

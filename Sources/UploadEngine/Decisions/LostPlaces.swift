@@ -26,7 +26,7 @@ extension UploadSchedule {
     for index in transfer.plan.wholeChunks(touching: lost.ranges) {
       guard case .pending = transfer.states[index], let digest = held.acknowledged[index] else { continue }
       transfer.set(.done(digest), at: index)
-      file.progress.takenOverChunks += 1
+      file.progress.chunkTakenOver()
     }
     guard file.progress.takenOverChunks > 0 else { return }
     actions.append(.report(.takenOver(file.id, file.path, chunks: file.progress.takenOverChunks)))
@@ -36,13 +36,13 @@ extension UploadSchedule {
   /// what its user wanted, and counts as whole.
   mutating func settleLostPlaces(of file: inout FileUpload) {
     guard file.progress.lost != nil else { return }
-    file.progress.lost = nil
+    let accepted = file.progress.acceptedInterruption
     if file.progress.takenOverChunks > 0 {
-      file.judge(file.progress.acceptedInterruption)
-      file.progress.acceptedInterruption = nil
+      file.judge(accepted)
     } else {
-      spool.orders.append(.accept(EvictionCandidate(file.snapshot), file.progress.acceptedInterruption))
+      spool.orders.append(.accept(EvictionCandidate(file.snapshot), accepted))
     }
+    file.progress.endLost()
   }
 }
 

@@ -14,7 +14,7 @@ struct Setbacks: Hashable, Sendable {
   /// The time of the latest setback. Requests that were sent before then belong to it.
   private(set) var notedAt: MonotonicTime?
   /// The pause that followed the latest setback, also of an earlier content.
-  var previousDelay: Duration?
+  private(set) var previousDelay: Duration?
 
   /// The destination has lost acknowledged bytes more than once. Once may be an accident. From now on little goes out
   /// before it is known whether that continues.
@@ -32,6 +32,12 @@ struct Setbacks: Hashable, Sendable {
     self = Setbacks()
     previousDelay = delay
   }
+
+  /// A retry or the delivery has ended the count.
+  mutating func ended() { self = Setbacks() }
+
+  /// The file pauses for so long.
+  mutating func paused(for delay: Duration) { previousDelay = delay }
 
   /// Early sending is given up; sending when the file is due has its own attempts.
   mutating func earlySendingEnded() { tries = 0 }

@@ -71,9 +71,9 @@ extension UploadSchedule {
       file.origin.found(
         mayBeAtServer: snapshot.wasFound && snapshot.interruption == nil && known?.isDelivered != true
           && file.revision <= 1)
-      if let entry, entry.describes(snapshot) { file.progress.seal = entry.seal }
+      if let entry, entry.describes(snapshot) { file.progress.recordSeal(entry.seal) }
       if let userRequest = entry?.userRequest(for: snapshot) {
-        file.progress.userRequest = userRequest
+        file.progress.request(userRequest)
       }
     }
     if isKnownDelivered, file.receipt == nil {
@@ -100,7 +100,7 @@ extension UploadSchedule {
       actions.append(.removeResume(snapshot.id))
     }
     if goesOn, session == nil { notePossiblePublication(&file, by: known) }
-    if file.session != nil { file.progress.isResumed = true }
+    if file.session != nil { file.progress.resumed() }
     if file.progress.userRequest != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
     files[snapshot.id] = file
     // The content was about to change and stays: the catalog may have dropped its record.
@@ -159,7 +159,7 @@ extension UploadSchedule {
     let isOfContent = isKnown && (isSettled || entry?.session.map { $0 == session.id } ?? true)
     let epoch = file.snapshot.epoch
     file.session?.tried = isOfContent ? .content(epoch) : .earlier
-    if isOfContent { file.progress.committedEpoch = epoch }
+    if isOfContent { file.progress.mayBePublished(epoch: epoch) }
   }
 
   /// The session that a record names. Whether it exists is reported by the server when it is asked.

@@ -44,7 +44,7 @@ extension UploadSchedule {
       guard file.receipt != nil || file.mayBePublished || file.progress.seal != nil else { return false }
     }
     catalog.claims.beginChange(of: id, known)
-    file.progress.seal = nil
+    file.progress.recordSeal(nil)
     file.publication.contentWillChange()
     files[id] = file
     return true
@@ -78,7 +78,7 @@ extension UploadSchedule {
     guard var file = files[id], file.receipt == nil else { return }
     if let before = known.phase { file.stay(as: before, isToBeRecorded: true) }
     file.publication.contentStays(known.receipt, under: known.publishedPaths)
-    file.progress.seal = known.seal
+    file.progress.recordSeal(known.seal)
     files[id] = file
     actions.append(.record(id))
     actions.append(.showStatus(id))

@@ -33,7 +33,7 @@ extension UploadSchedule {
     if isCurrent {
       file.transfer?.set(.done(digest), at: index)
       if outcome.isChunkCopied {
-        file.progress.reusedChunks += 1
+        file.progress.chunkReused()
         totals.reusedChunks += 1
       } else {
         totals.acknowledgedBytes += UInt64(file.transfer?.plan.byteCount(of: index) ?? 0)
@@ -43,7 +43,7 @@ extension UploadSchedule {
     {
       // The present content has the same bytes here, and only waited for this request to end.
       transfer.set(.done(digest), at: index)
-      file.progress.reusedChunks += 1
+      file.progress.chunkReused()
       totals.reusedChunks += 1
       release(read)
     }
@@ -62,7 +62,7 @@ extension UploadSchedule {
     _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: ClockReading
   ) {
     guard let file = files[id], let transfer = file.transfer else { return }
-    files[id]?.progress.retriedChunks += 1
+    files[id]?.progress.chunksRetried()
     totals.retriedChunks += 1
     if failure.kind == .requestTooLarge {
       transfer.set(.pending, at: index)

@@ -38,7 +38,7 @@ extension UploadSchedule {
       "The upload was cancelled. The file is kept in the spool; `uploadfs-mount retry` delivers it after all."
     file.cancel(FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now))
     file.failures.ended()
-    file.progress.userRequest = nil
+    file.progress.dropRequest()
     settleLostPlaces(of: &file)
     files[id] = file
     if !file.lacksParts { actions.append(.removeResume(id)) }
@@ -70,7 +70,7 @@ extension UploadSchedule {
     case .ready:
       files.update(id) { file in
         file.transfer?.endRests()
-        file.progress.setbacks = Setbacks()
+        file.progress.setbacks.ended()
       }
       tryDestinationNow(at: now)
       return .obeyed
@@ -79,7 +79,7 @@ extension UploadSchedule {
     case .held, .ignored, .interrupted: return .doesNotApply
     case .removed: return .unknownFile
     }
-    files[id]?.progress.setbacks = Setbacks()
+    files[id]?.progress.setbacks.ended()
     forgetLimits(for: file, at: now)
     tryDestinationNow(at: now)
     if file.isOpen {
@@ -88,7 +88,7 @@ extension UploadSchedule {
       actions.append(.showStatus(id))
     } else {
       // The file waits for no other content of its own.
-      files[id]?.progress.latest = nil
+      files[id]?.progress.forgetLatest()
       settleName(id, at: now)
     }
     return .obeyed
@@ -113,13 +113,11 @@ extension UploadSchedule {
     guard var file = files[id] else { return false }
     let published = file.publishedPaths
     let entry = file.snapshot.mayBeRemains && file.snapshot.sizeBytes > 0 ? catalogEntry(of: id) : nil
-    file.publication.restart()
-    file.failures.progressed()
-    file.progress = FileUpload.Progress()
+    file.restart()
     if file.nextPath(limits) == nil {
       // A user has published the file under a temporary name.
       guard let name = file.snapshot.names.first(where: { published.contains($0) }) else { return false }
-      file.progress.userRequest = .named(name)
+      file.progress.request(.named(name))
     }
     catalog.claims.forgetUnconfirmed(id)
     if let entry { findUnproven(&file, of: entry, isToResend: true) }
@@ -143,9 +141,9 @@ extension UploadSchedule {
     case .writing, .ignored, .ready, .waiting, .finishing, .complete, .failed, .cancelled: return .doesNotApply
     case .removed: return .unknownFile
     }
-    file.progress.userRequest = .asIs
+    file.progress.request(.asIs)
     if file.nextPath(limits) == nil, let name = file.snapshot.names.first {
-      file.progress.userRequest = .named(name)
+      file.progress.request(.named(name))
     }
     files[id] = file
     if file.phase == .interrupted { accept(id, at: now) } else { settleName(id, at: now) }

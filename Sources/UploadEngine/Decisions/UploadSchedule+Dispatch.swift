@@ -61,12 +61,7 @@ extension UploadSchedule {
     // Only what was proven is published.
     let isToBeProven = file.wantedSeal != nil
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
-    file.progress.merkleRoot = nil
-    file.progress.chainTip = nil
-    file.progress.encoding = nil
-    file.progress.savedBytes = 0
-    file.progress.streamedBytes = 0
-    file.progress.countedBytes = 0
+    file.progress.planned()
     let isWhole =
       fitsOneRequest && !isToBeProven && !file.mustKeepSession
       && (!hasSentChunks || size == 0 && destination.abilities.needsChunks)

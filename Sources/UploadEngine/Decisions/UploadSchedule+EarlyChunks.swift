@@ -17,7 +17,7 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard var file = files[id], file.phase == .writing, file.growth != nil else { return }
     leaveTransfer(&file)
-    file.progress.isLeftForTheEnd = true
+    file.progress.leaveForTheEnd()
     files[id] = file
   }
 
@@ -59,7 +59,7 @@ extension UploadSchedule {
     guard growth.epoch == file.snapshot.epoch, transfer.hasBegun, transfer.plan.sizeBytes == file.snapshot.sizeBytes
     else { return leaveTransfer(&file) }
     file.content.endGrowth()
-    file.progress.earlyRest = nil
+    file.progress.endEarlyRest()
     transfer.sealAll()
   }
 

@@ -28,7 +28,7 @@ extension UploadSchedule {
       waitOut(id, failure, shown, at: now)
     case .waitForRoom:
       // Room for one chunk is none for twelve, most of which would be sent for nothing each time.
-      files[id]?.progress.chunksAllowed = 1
+      files[id]?.progress.allowChunks(1)
       let pause = leastPause(isFirst: file.failures.rounds == 0, retryAfter: failure.retryAfter)
       pauseFile(id, failure: shown, retryAfter: pause, at: now)
     case .retryStep, .pauseFile:
@@ -98,7 +98,7 @@ extension UploadSchedule {
       actions.append(.report(.failed(id, file.path, failure)))
     } else if file.isEarly {
       leaveTransfer(&file)
-      file.progress.isLeftForTheEnd = true
+      file.progress.leaveForTheEnd()
       actions.append(.showStatus(id))
     }
     files[id] = file
@@ -113,7 +113,7 @@ extension UploadSchedule {
     leaveTransfer(&file)
     checkpoint(&file)
     watchdog.uploadEnded(id)
-    file.progress.isLeftForTheEnd = true
+    file.progress.leaveForTheEnd()
     file.progress.setbacks.earlySendingEnded()
     file.note(failure.endingEarlySending(after: setbacks.tries))
     files[id] = file
@@ -157,7 +157,7 @@ extension UploadSchedule {
       timers.insert(.file(id), at: until)
     } else if file.isEarly || file.phase == .writing {
       let until = now.monotonic + max(delay, policy.baseDelay)
-      file.progress.earlyRest = until
+      file.progress.restEarly(until: until)
       timers.insert(.file(id), at: until)
     }
     files[id] = file
@@ -229,7 +229,7 @@ extension UploadSchedule {
     let delay = policy.delay(
       after: setbacks, ofFileOf: mayLeaveCopies ? .max : file.snapshot.sizeBytes, retryAfter: retryAfter, using: &random
     )
-    file.progress.setbacks.previousDelay = delay
+    file.progress.setbacks.paused(for: delay)
     files[id] = file
     guard case .waiting(let until) = file.phase else {
       return pauseFile(id, failure: failure, for: delay, at: now)

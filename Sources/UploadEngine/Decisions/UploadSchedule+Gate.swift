@@ -18,7 +18,7 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
     guard !destination.latestAnswer.hasMoved else { return }
     let pause = leastPause(isFirst: file.failures.rounds == 0, retryAfter: failure.retryAfter)
-    files[id]?.progress.chunksAllowed = 1
+    files[id]?.progress.allowChunks(1)
     if failure.kind == .misdirected {
       setBack(id, by: shown, canEnd: false, mayLeaveCopies: true, retryAfter: pause, at: now)
     } else {
@@ -83,7 +83,7 @@ extension UploadSchedule {
   mutating func allowMoreChunks(of id: FileID) {
     guard let allowed = files[id]?.progress.chunksAllowed, allowed > 0 else { return }
     let more = allowed * 2 < limits.parallelChunks ? allowed * 2 : 0
-    files[id]?.progress.chunksAllowed = more
+    files[id]?.progress.allowChunks(more)
   }
 
   /// Opens or closes the gate: an answer that is not about the destination as a whole proves that it is there.

@@ -135,7 +135,7 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     catalog.claims.forgetUnconfirmed(id)
     acceptInterruption(of: &file, file.snapshot.interruption)
-    file.progress.userRequest = file.progress.userRequest ?? .asIs
+    if file.progress.userRequest == nil { file.progress.request(.asIs) }
     file.forgetFailure()
     files[id] = file
     if file.isOpen {
@@ -150,8 +150,7 @@ extension UploadSchedule {
   /// The file counts as whole from now on. Where the server has what the disk has lost of it, the spool gets the order
   /// once it is known which of the two was delivered.
   mutating func acceptInterruption(of file: inout FileUpload, _ interruption: Interruption?) {
-    file.progress.lost = lostPlaces(of: file)
-    file.progress.acceptedInterruption = interruption
+    file.progress.accept(interruption, lost: lostPlaces(of: file))
     file.judge(nil)
     if file.progress.lost == nil, interruption != nil {
       spool.orders.append(.accept(EvictionCandidate(file.snapshot), interruption))

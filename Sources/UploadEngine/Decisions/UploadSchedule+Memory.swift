@@ -262,10 +262,7 @@ extension UploadSchedule {
       file.transfer.map(\.isUntouched) ?? true, !queues.isWorking(id),
       !openFiles.early.contains(id), destination.refusals.knowsNothing(of: id), !spool.orders.leaving.contains(id)
     else { return false }
-    var progress = file.progress
-    // The row has the seal.
-    progress.seal = nil
-    return progress == FileUpload.Progress()
+    return file.progress.isUntouched
       && file.snapshot.names.allSatisfy { !requests.isPublishing($0) && !requests.ambiguous.mayCome(under: $0) }
   }
 

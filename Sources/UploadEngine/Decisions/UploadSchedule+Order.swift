@@ -30,7 +30,7 @@ extension UploadSchedule {
     let former = (file.progress.formerPaths + lost).filter {
       requests.isPublishing($0) || requests.ambiguous.mayCome(under: $0)
     }
-    if former != file.progress.formerPaths { file.progress.formerPaths = former }
+    file.progress.loseNames(former)
   }
 
   /// The publications of a request that is sent for this file.

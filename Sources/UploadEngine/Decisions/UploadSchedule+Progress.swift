@@ -70,7 +70,7 @@ extension UploadSchedule {
     guard let transfer = files.entry(id)?.file.transfer else { return }
     transfer.saved(saving.bytes, at: index)
     guard saving.bytes > 0, files.entry(id)?.file.progress.encoding != saving.encoding else { return }
-    files.update(id) { $0.progress.encoding = saving.encoding }
+    files.update(id) { $0.progress.travelled(in: saving.encoding) }
   }
 
   /// What compression has saved of what ``sentBytes(of:)`` counts.
@@ -109,7 +109,7 @@ extension UploadSchedule {
   mutating func countFound(of id: FileID) {
     guard let file = files.entry(id)?.file else { return }
     let sent = sentBytes(of: file)
-    files.update(id) { $0.progress.countedBytes = sent }
+    files.update(id) { $0.progress.found(sent) }
   }
 
   /// So much of a file has arrived by now.
@@ -117,8 +117,7 @@ extension UploadSchedule {
     guard let known = files.entry(id)?.file.progress.countedBytes, sent != known else { return }
     let more = sent > known ? Int(clamping: sent - known) : 0
     files.update(id) {
-      $0.progress.countedBytes = sent
-      $0.progress.rate.add(more, at: now.monotonic)
+      $0.progress.sent(sent, more: more, at: now.monotonic)
     }
     totals.rate.add(more, at: now.monotonic)
   }

@@ -103,7 +103,7 @@ extension UploadSchedule {
       totals.acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
     }
     let chunkBytes = chunkBytes(of: file)
-    if !file.isWholeFile { file.progress.savedBytes = savedBytes(ofPublished: file) }
+    if !file.isWholeFile { file.progress.saved(savedBytes(ofPublished: file)) }
     leaveTransfer(&file)
     watchdog.uploadEnded(file.id)
     var receipt = receipt
@@ -112,14 +112,9 @@ extension UploadSchedule {
     receipt.durationMilliseconds = beganAt.map { (now.monotonic - $0).wholeNanoseconds / 1_000_000 }
     let isNamed = file.snapshot.names.contains(publishing.path)
     file.publication.succeed(receipt, under: isNamed ? publishing.path : nil)
-    file.progress.countedBytes = 0
-    file.progress.seal = nil
-    // The receipt has these values from now on.
-    file.progress.merkleRoot = nil
-    file.progress.chainTip = nil
+    file.progress.published()
     file.failures.published()
     file.copy.becameReadable()
-    file.progress.setbacks = Setbacks()
     file.turn.connectionMoved()
     // The time is recorded with the receipt.
     if file.publication.completedAt == nil {

@@ -171,7 +171,7 @@ extension UploadSchedule {
       }
       transfer.set(.done(digest), at: index)
       transfer.noteReleased(index)
-      files[id]?.progress.reusedChunks += 1
+      files[id]?.progress.chunkReused()
       totals.reusedChunks += 1
       countFound(of: id)
       actions.append(.showStatus(id))

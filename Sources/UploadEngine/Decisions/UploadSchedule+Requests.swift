@@ -34,7 +34,7 @@ extension UploadSchedule {
       if !file.isWholeFile, isAlreadyThere(digest, index, of: file) {
         transfer.set(.done(digest), at: index)
         file.session?.held.acknowledge(digest, at: index)
-        files[id]?.progress.reusedChunks += 1
+        files[id]?.progress.chunkReused()
         totals.reusedChunks += 1
         release(read)
         countFound(of: id)
@@ -237,7 +237,7 @@ extension UploadSchedule {
     file.failures.ended()
     // What was compared with its receipt was delivered before.
     let wasCompared = file.progress.delivered != nil
-    file.progress.delivered = nil
+    file.progress.comparedRecorded()
     settleLostPlaces(of: &file)
     files[id] = file
     actions.append(.showStatus(id))
@@ -266,8 +266,7 @@ extension UploadSchedule {
     let isFirst = file.transfer?.doneCount == 0
     guard isFirst || file.progress.protocolName != connection.protocolName else { return }
     files.update(id) {
-      $0.progress.protocolName = connection.protocolName
-      if isFirst { $0.progress.isPrewarmed = !connection.isNewConnection }
+      $0.progress.connected(connection.protocolName, isPrewarmed: isFirst ? !connection.isNewConnection : nil)
     }
   }
 }

@@ -92,10 +92,10 @@ extension UploadSchedule {
         at: now))
     leaveTransfer(&file)
     abortSession(&file, at: now)
-    file.progress.rowsBegunAnew += 1
+    file.progress.rowBegunAnew()
     // The file is rewritten again and again: nothing more is sent in vain.
     if file.phase == .writing, file.progress.rowsBegunAnew > FileGrowth.rewrittenMax {
-      file.progress.isLeftForTheEnd = true
+      file.progress.leaveForTheEnd()
     }
     if file.phase == .held { sendHeld(&file, at: now) }
     files[id] = file

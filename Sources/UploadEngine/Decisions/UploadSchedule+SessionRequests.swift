@@ -161,8 +161,7 @@ extension UploadSchedule {
       beginSession(of: &file, at: now)
       return true
     }
-    file.progress.merkleRoot = proof.merkleRoot
-    file.progress.chainTip = proof.chainTip
+    file.progress.proved(merkleRoot: proof.merkleRoot, chainTip: proof.chainTip)
     seal(&file, proof, chunkBytes: session.chunkBytes)
     if case .published(let receipt) = session.state {
       return acceptEarlierPublication(receipt, of: &file, at: now)
@@ -186,7 +185,7 @@ extension UploadSchedule {
     let request = send(.commit(commit), for: file.id, at: now)
     let epoch = file.snapshot.epoch
     file.session?.tries(path, epoch: epoch)
-    file.progress.committedEpoch = epoch
+    file.progress.commits(epoch: epoch)
     file.publication.begin(
       FileUpload.Publishing(
         request: request, path: path, epoch: epoch, nonce: file.session?.nonce ?? [],

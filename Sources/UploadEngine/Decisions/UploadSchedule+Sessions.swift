@@ -62,7 +62,7 @@ extension UploadSchedule {
       }
       transfer.set(.done(digest), at: index)
       file.session?.held.acknowledge(digest, at: index)
-      file.progress.reusedChunks += 1
+      file.progress.chunkReused()
       totals.reusedChunks += 1
       release(read)
     }
@@ -120,8 +120,8 @@ extension UploadSchedule {
       // The answer names what was published, which need not be read here.
       watchdog.acknowledged(id, at: now.monotonic)
       file.session?.state = .published(receipt)
-      file.progress.merkleRoot = Digest32(hex: receipt.merkleRoot)
-      file.progress.chainTip = Digest32(hex: receipt.chainTip)
+      file.progress.proved(
+        merkleRoot: Digest32(hex: receipt.merkleRoot), chainTip: Digest32(hex: receipt.chainTip))
       let isAccepted = acceptEarlierPublication(receipt, of: &file, at: now)
       files[id] = file
       if !isAccepted { endProof(id, at: now) }

@@ -63,7 +63,7 @@ extension UploadSchedule {
         + "spool. Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
     if file.growth != nil || file.phase == .held {
       leaveTransfer(&file)
-      file.progress.isLeftForTheEnd = true
+      file.progress.leaveForTheEnd()
     }
     file.note(failure)
     files[id] = file

@@ -221,8 +221,8 @@ extension UploadSchedule {
     // An earlier attempt may have used another encoding.
     guard saving.bytes > 0 || file.progress.encoding != nil else { return }
     files.update(id) {
-      $0.progress.encoding = saving.bytes > 0 ? saving.encoding : nil
-      $0.progress.savedBytes = UInt64(saving.bytes)
+      $0.progress.travelled(in: saving.bytes > 0 ? saving.encoding : nil)
+      $0.progress.saved(UInt64(saving.bytes))
     }
   }
 

@@ -33,7 +33,7 @@ extension UploadSchedule {
       else { continue }
       let bytes = file.progress.stragglingBytes + underway.byteCount
       guard UInt64(bytes) <= file.snapshot.sizeBytes / Self.stragglingPart else { continue }
-      files.update(id) { $0.progress.stragglingBytes = bytes }
+      files.update(id) { $0.progress.straggled(bytes) }
       for chunk in chunks { transfer.timesHung[chunk.index, default: 0] += 1 }
       requests.endStraggler(request)
       actions.append(.report(.straggling(id, file.path)))
@@ -99,7 +99,7 @@ extension UploadSchedule {
   private mutating func sendAgain(
     _ chunks: [ChunkOrder], of id: FileID, _ request: HTTPRequestID, _ session: String
   ) {
-    files.update(id) { $0.progress.retriedChunks += chunks.count }
+    files.update(id) { $0.progress.chunksRetried(chunks.count) }
     totals.retriedChunks += UInt64(chunks.count)
     giveBack(chunks, of: id, request, session)
     actions.append(.showStatus(id))

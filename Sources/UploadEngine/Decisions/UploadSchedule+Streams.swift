@@ -23,7 +23,7 @@ extension UploadSchedule {
     queues.served(at: file.turn.virtualTime)
     files.update(id) {
       $0.turn.give($0.snapshot.sizeBytes)
-      $0.progress.streamedBytes = 0
+      $0.progress.streamed(0)
     }
     sendWholeFiles([WholeFileTurn(id: id, path: path, digest: CommitProof.emptyDigest, read: nil)], at: now)
     return true
@@ -37,7 +37,7 @@ extension UploadSchedule {
     }
     let bytes = min(bytes, file.snapshot.sizeBytes - 1)
     guard bytes > file.progress.streamedBytes else { return }
-    files.update(id) { $0.progress.streamedBytes = bytes }
+    files.update(id) { $0.progress.streamed(bytes) }
     requests.arrived(bytes, of: request)
     count(bytes, of: id, at: now)
     actions.append(.showStatus(id))

@@ -51,7 +51,7 @@ extension FileUpload {
     {
       took = now.monotonic - beganAt
     }
-    progress.latest = LatestPublication(endedAt: now.monotonic, took: took)
+    progress.publicationEnded(LatestPublication(endedAt: now.monotonic, took: took))
   }
 
   /// It waits for what may follow it, and not for a failure to pass.

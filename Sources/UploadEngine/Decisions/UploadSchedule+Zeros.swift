@@ -67,7 +67,7 @@ extension UploadSchedule {
       if isAlreadyThere(digest, index, of: file) {
         transfer.set(.done(digest), at: index)
         file.session?.held.acknowledge(digest, at: index)
-        files[order.file]?.progress.reusedChunks += 1
+        files[order.file]?.progress.chunkReused()
         totals.reusedChunks += 1
       } else {
         transfer.set(.hole(digest), at: index)
@@ -158,7 +158,7 @@ extension UploadSchedule {
       default: continue
       }
       transfer.set(.done(digest), at: index)
-      file.progress.reusedChunks += 1
+      file.progress.chunkReused()
       totals.reusedChunks += 1
     }
   }
