@@ -27,6 +27,22 @@ import Testing
     #expect(!FileUpload.Phase.held.mayBecome(.failed))
   }
 
+  @Test func contentThatStays_hasItsPhaseAgain_unlessSomethingCameInBetween() {
+    var file = FileUpload(
+      snapshot: ImaginaryFile(1, "a.mov", size: 4).snapshot, phase: .complete, isOpen: false, changeSequence: 1)
+    let before = file.phaseBeforeChange
+    file.beginWriting()
+    var renamed = file
+    file.stay(as: before, isToBeRecorded: false)
+    #expect(file.phase == .complete)
+    file.beginWriting()
+    file.stay(as: before, isToBeRecorded: true)
+    #expect(file.phase == .finishing, "the catalog has withdrawn the delivery")
+    renamed.exclude(as: .ignored)
+    renamed.stay(as: before, isToBeRecorded: true)
+    #expect(renamed.phase == .ignored)
+  }
+
   /// A removed file is said to have changed, which no filesystem says: the schedule goes on, and the log and its invariants have it once.
   @Test func anImpossibleEvent_isSaidAndSurvived() {
     let file = ImaginaryFile(1, "a.mov", size: 3000)
