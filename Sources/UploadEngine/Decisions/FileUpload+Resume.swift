@@ -45,10 +45,10 @@ extension UploadSchedule {
     else { return }
     let due = session.recordedAt.map { $0 + UploadConstants.resumeCheckpointPause } ?? now.monotonic
     if due <= now.monotonic {
-      file.session?.recordedAt = now.monotonic
+      file.session?.requestRecord(at: now.monotonic)
       checkpoint(&file)
     } else if !session.isRecordPlanned {
-      file.session?.isRecordPlanned = true
+      file.session?.planRecord()
       timers.insert(.checkpoint(file.id), at: due)
     }
   }
@@ -57,7 +57,7 @@ extension UploadSchedule {
   /// state.
   mutating func checkpoint(_ file: inout FileUpload) {
     guard file.hasResumableSession, let session = file.session, session.acknowledgedSinceRecord > 0 else { return }
-    file.session?.acknowledgedSinceRecord = 0
+    file.session?.recordBegan()
     actions.append(.saveResume(file.id))
   }
 }
@@ -70,28 +70,5 @@ extension FileUpload {
     return SessionPointer(
       chunkBytes: session.chunkBytes, sessionID: sessionID, nonce: session.nonce, address: session.owner?.address ?? "",
       credentialMark: session.owner?.credentialMark)
-  }
-}
-
-extension UploadSession {
-  /// A session that only the spool's file, or the catalog, still names.
-  init(_ pointer: SessionPointer, at now: ClockReading) {
-    self.init(
-      state: .unconfirmed, id: pointer.sessionID, nonce: pointer.nonce, chunkBytes: pointer.chunkBytes, epoch: 0,
-      openedAtSeconds: now.wallMilliseconds / 1000,
-      owner: pointer.address.isEmpty
-        ? nil : SessionOwner(address: pointer.address, credentialMark: pointer.credentialMark))
-    trustsServer = true
-  }
-
-  /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
-  /// the same digests.
-  init(_ record: ResumeRecord, bindsName: Bool) {
-    self.init(
-      state: .unconfirmed, id: record.sessionID, nonce: record.nonce, chunkBytes: record.chunkBytes, epoch: 0,
-      openedAtSeconds: record.openedAtSeconds, expiresAtSeconds: record.expiresAtSeconds,
-      owner: record.owner, held: HeldChunks(acknowledged: record.acknowledged))
-    recordedChunks = record.acknowledged.count
-    boundPath = bindsName ? record.path : nil
   }
 }

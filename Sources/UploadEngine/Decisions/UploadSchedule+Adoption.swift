@@ -90,10 +90,10 @@ extension UploadSchedule {
       // Of two uploads the catalog's session has the parts, whatever a record of another time names.
       keepSession(pointer.sessionID)
       file.session = UploadSession(pointer, at: now)
-      file.session?.triedPaths = snapshot.names
+      file.session?.mayHaveTried(snapshot.names)
     } else if goesOn, let record = catalog.recovery.takeRecord(of: snapshot.id) {
       file.session = resumedSession(record, of: file)
-      file.session?.isOfFirstWriting = record.epochRevision == 0 && (entry?.revision ?? 0) == 0
+      file.session?.recall(isOfFirstWriting: record.epochRevision == 0 && (entry?.revision ?? 0) == 0)
     } else if let session {
       // The session of a delivered file is published.
       if file.receipt == nil, let identity = session.identity { discard(identity, of: session.owner, at: now) }
@@ -158,18 +158,18 @@ extension UploadSchedule {
     let isKnown = !file.snapshot.mayBeRemains || file.progress.seal != nil
     let isOfContent = isKnown && (isSettled || entry?.session.map { $0 == session.id } ?? true)
     let epoch = file.snapshot.epoch
-    file.session?.tried = isOfContent ? .content(epoch) : .earlier
+    file.session?.mayHavePublished(isOfContent ? .content(epoch) : .earlier)
     if isOfContent { file.progress.mayBePublished(epoch: epoch) }
   }
 
   /// The session that a record names. Whether it exists is reported by the server when it is asked.
   private func resumedSession(_ record: ResumeRecord, of file: FileUpload) -> UploadSession {
     var session = UploadSession(record, bindsName: destination.abilities.bindsNameAtOpening)
-    session.triedPaths = file.snapshot.names
+    session.mayHaveTried(file.snapshot.names)
     // A session of another kind of server: it is kept for that server, and no name of this one belongs to it.
-    if file.lacksParts { session.boundPath = nil }
-    // A record that was begun from the pointer alone may omit earlier acknowledgements.
-    session.trustsServer = file.snapshot.isPartlyReleased && file.snapshot.pointer?.sessionID == record.sessionID
+    if file.lacksParts { session.unbind() }
+    session.recall(
+      trustsServer: file.snapshot.isPartlyReleased && file.snapshot.pointer?.sessionID == record.sessionID)
     return session
   }
 }

@@ -65,7 +65,7 @@ extension UploadSchedule {
       opensConnection: file.turn.needsNewConnection, at: now)
     for chunk in chunks {
       file.transfer?.set(.sending(request, chunk.read, chunk.digest), at: chunk.index)
-      file.session?.chunksInFlight.insert(chunk.index)
+      file.session?.chunkSent(chunk.index)
     }
     file.progress.begin(at: now)
     files[id] = file

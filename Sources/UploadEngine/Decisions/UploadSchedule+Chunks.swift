@@ -10,7 +10,7 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], file.session?.id == session else { return }
     let (index, digest) = (chunk.index, chunk.digest)
-    file.session?.chunksInFlight.remove(index)
+    file.session?.chunkEnded(index)
     // Of content that has changed since, the acknowledgement still shows what the server holds.
     let isCurrent = file.transfer?.isSending(request, at: index) ?? false
     files[id] = file
@@ -27,9 +27,9 @@ extension UploadSchedule {
     } else {
       file.session?.held.acknowledge(digest, at: index, token: outcome.chunkToken)
     }
-    if case .querying = file.session?.state { file.session?.acknowledgedSinceAsked.append(chunk) }
-    file.session?.acknowledgedSinceRecord += 1
-    if let expiresAtSeconds = outcome.chunkExpiresAtSeconds { file.session?.expiresAtSeconds = expiresAtSeconds }
+    if case .querying = file.session?.state { file.session?.acknowledgedWhileAsked(chunk) }
+    file.session?.acknowledgedUnrecorded()
+    if let expiresAtSeconds = outcome.chunkExpiresAtSeconds { file.session?.expires(atSeconds: expiresAtSeconds) }
     if isCurrent {
       file.transfer?.set(.done(digest), at: index)
       if outcome.isChunkCopied {
@@ -86,7 +86,7 @@ extension UploadSchedule {
     guard retry.attempts < policy.attemptsMax else {
       transfer.retries[index] = nil
       transfer.set(.pending, at: index)
-      if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
+      if file.session?.isOpen == true { files[id]?.session?.doubt() }
       setBack(
         id, by: shown, tries: policy.attemptsMax, canEnd: failure.kind.canEndFile, retryAfter: failure.retryAfter,
         sentAt: sentAt, at: now)

@@ -149,7 +149,7 @@ extension UploadSchedule {
     if wanted == nil { drawn = policy.delay(after: previous, retryAfter: nil, grows: true, using: &random) }
     file.failures.paused(for: drawn)
     let delay = isAtOnce ? .zero : wanted ?? policy.pause(drawn, retryAfter: retryAfter)
-    if file.failures.rounds >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
+    if file.failures.rounds >= policy.attemptsMax, file.session?.isOpen == true { file.session?.doubt() }
     if file.phase == .ready {
       let until = now.monotonic + delay
       file.wait(until: until)

@@ -36,7 +36,7 @@ extension UploadSchedule {
     default:
       if case .refused(let failure) = outcome, failure.kind == .conflict, file.session?.isOpen == true {
         // The two sides see the session differently: ask before the next try, and read every chunk again.
-        file.session?.state = .unconfirmed
+        file.session?.doubt()
         leaveTransfer(&file)
       }
       if file.isWholeFile, let transfer = file.transfer, !transfer.states.isEmpty { transfer.set(.pending, at: 0) }

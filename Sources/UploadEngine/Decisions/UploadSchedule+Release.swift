@@ -51,10 +51,10 @@ extension UploadSchedule {
   /// A resume record is on the disk, as it was at this mark.
   public mutating func resumeSaved(_ id: FileID, _ mark: ResumeSnapshot.Mark) {
     guard let session = files[id]?.session, session.id == mark.sessionID else { return }
-    files[id]?.session?.recordedChange = mark.changeCount
+    files[id]?.session?.recorded(upTo: mark.changeCount)
     // Chunks acknowledged while the record was being written are not in it.
     guard let later = session.held.changes(since: mark.changeCount) else { return }
-    files[id]?.session?.recordedChunks = session.held.acknowledged.count - later.count { $0.digest != nil }
+    files[id]?.session?.recorded(chunks: session.held.acknowledged.count - later.count { $0.digest != nil })
     actions.append(.showStatus(id))
   }
 
@@ -99,19 +99,18 @@ extension UploadSchedule {
         !session.isSecuring, let identity = session.identity, session.securingRest.map({ $0 <= now.monotonic }) ?? true,
         transfer.releasable.secured.count < Self.securedMin, transfer.hasUnsecured, releases(file)
       else { continue }
-      files[id]?.session?.isSecuring = true
+      files[id]?.session?.secure()
       send(.secureSession(identity), for: id, at: now)
     }
   }
 
   mutating func secureEnded(_ id: FileID, _ sessionID: String, _ outcome: StepOutcome, at now: ClockReading) {
     guard let session = files[id]?.session, session.id == sessionID else { return }
-    files[id]?.session?.isSecuring = false
+    files[id]?.session?.securingEnded()
     switch outcome {
     case .held(let digests, _, _, _, _, isDurable: true):
       if let failure = session.securingFailure {
-        files[id]?.session?.securingFailure = nil
-        files[id]?.session?.securingPause = nil
+        files[id]?.session?.secured()
         if files[id]?.lastFailure == failure { files[id]?.forgetFailure() }
         actions.append(.showStatus(id))
       }
@@ -119,7 +118,7 @@ extension UploadSchedule {
       transfer.secure(digests, knownAt: session.held.changeCount)
       // Chunks that the record lacks count as not sent.
       if session.recordedChange.map({ $0 < session.held.changeCount }) ?? true {
-        files[id]?.session?.acknowledgedSinceRecord = 0
+        files[id]?.session?.recordBegan()
         actions.append(.saveResume(id))
       }
     case .refused(let failure) where failure.kind == .sessionGone || failure.kind == .sessionDamaged:
@@ -127,7 +126,7 @@ extension UploadSchedule {
         id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)
     case .refused(let failure): securingRefused(id, session, failure, at: now)
     default:
-      files[id]?.session?.securingRest = now.monotonic + Self.securingRest
+      files[id]?.session?.restSecuring(until: now.monotonic + Self.securingRest)
     }
   }
 
@@ -137,15 +136,14 @@ extension UploadSchedule {
   ) {
     let pause = max(
       session.securingPause.map { min($0 * 2, Self.securingRestMax) } ?? Self.securingRest, failure.retryAfter ?? .zero)
-    files[id]?.session?.securingPause = pause
-    files[id]?.session?.securingRest = now.monotonic + pause
+    files[id]?.session?.refuseSecuring(for: pause, until: now.monotonic + pause)
     let shown = FileStatus.Failure(
       code: failure.kind.code,
       message:
         "The server does not keep more of this file on its disk, so nothing more is given up here: \(failure.message)",
       at: now)
     guard session.securingFailure?.message != shown.message else { return }
-    files[id]?.session?.securingFailure = shown
+    files[id]?.session?.report(securingFailure: shown)
     files[id]?.note(shown)
     actions.append(.report(.notReleasing(id, files[id]?.path ?? .root, shown)))
     actions.append(.showStatus(id))
@@ -167,7 +165,7 @@ extension UploadSchedule {
     if let digest = held?.acknowledged[index] ?? told {
       if held?.acknowledged[index] == nil {
         held?.acknowledge(digest, at: index)
-        files[id]?.session?.acknowledgedSinceRecord += 1
+        files[id]?.session?.acknowledgedUnrecorded()
       }
       transfer.set(.done(digest), at: index)
       transfer.noteReleased(index)
@@ -180,7 +178,7 @@ extension UploadSchedule {
     transfer.set(.pending, at: index)
     if case .published(let receipt)? = file.session?.state { return publishedOtherwise(id, as: receipt, at: now) }
     // The server may have been restored from an older copy, and have the right one again when the next attempt asks it.
-    if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
+    if file.session?.isOpen == true { files[id]?.session?.doubt() }
     failForGood(id, releasedPartMissing(of: file, at: now), at: now)
   }
 
@@ -190,7 +188,7 @@ extension UploadSchedule {
     guard let session = file.session, session.trustsServer else { return false }
     if let known = session.saysAsLabel { return known }
     let isAsLabel = session.agrees(with: file.snapshot.released)
-    files[file.id]?.session?.saysAsLabel = isAsLabel
+    files[file.id]?.session?.compared(withLabel: isAsLabel)
     return isAsLabel
   }
 

@@ -139,7 +139,7 @@ extension UploadSchedule {
       file.session?.id == session, file.session?.isOpen == true,
       file.transfer.map({ $0.plan.count <= Self.askedChunksMax }) ?? false
     else { return }
-    files[id]?.session?.state = .unconfirmed
+    files[id]?.session?.doubt()
   }
 
   /// The chunks are sent again as if they had not been.
@@ -148,7 +148,7 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], file.session?.id == session else { return }
     for chunk in chunks {
-      file.session?.chunksInFlight.remove(chunk.index)
+      file.session?.chunkEnded(chunk.index)
       if let transfer = file.transfer, transfer.isSending(request, at: chunk.index) {
         transfer.set(.pending, at: chunk.index)
       }

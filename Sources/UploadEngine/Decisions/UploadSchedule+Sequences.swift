@@ -135,7 +135,7 @@ extension UploadSchedule {
     let freesNames = destination.abilities.bindsNameAtOpening && !abilities.bindsNameAtOpening
     destination.abilities = abilities
     if freesNames {
-      for file in Array(files.values) where file.session?.boundPath != nil { files[file.id]?.session?.boundPath = nil }
+      for file in Array(files.values) where file.session?.boundPath != nil { files[file.id]?.session?.unbind() }
     }
     for id in openFiles.open { planSession(id, at: now) }
     for var file in Array(files.values) where file.phase == .held {

@@ -111,13 +111,13 @@ extension UploadSchedule {
   mutating func openSession(_ file: inout FileUpload, at now: ClockReading) {
     guard var session = file.session else { return }
     let path = openingPath(of: file) ?? file.path
-    if destination.abilities.bindsNameAtOpening { session.boundPath = path }
+    if destination.abilities.bindsNameAtOpening { session.bind(to: path) }
     var opening = SessionOpening(
       fileID: file.id, revision: session.epoch, nonce: session.nonce, path: path,
       sizeBytes: isLengthOpen(file) || isSparse(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
     opening.takesBase = takesBase(file)
-    session.state = .opening(send(.openSession(opening), for: file.id, at: now))
+    session.opening(send(.openSession(opening), for: file.id, at: now))
     file.session = session
   }
 
@@ -138,9 +138,8 @@ extension UploadSchedule {
 
   mutating func querySession(_ file: inout FileUpload, at now: ClockReading) {
     guard var session = file.session, let identity = session.identity else { return }
-    session.acknowledgedSinceAsked = []
-    session.state = .querying(
-      send(
+    session.query(
+      by: send(
         .querySession(identity), for: file.id, opensConnection: file.turn.needsNewConnection, at: now))
     file.session = session
   }
@@ -169,12 +168,12 @@ extension UploadSchedule {
     guard mayPublish(path, of: file) else { return true }
     guard !session.lostPaths.contains(path) else {
       // An answer that it is published would prove nothing: the server is asked first.
-      file.session?.state = .unconfirmed
+      file.session?.doubt()
       return true
     }
     guard let chunks = committedChunks(of: session, transfer) else {
       // The server is asked for its names of the chunks that it holds.
-      file.session?.state = .unconfirmed
+      file.session?.doubt()
       return true
     }
     let commit = SessionCommit(

@@ -22,20 +22,17 @@ extension UploadSchedule {
       // again: under its key the server may hold an opening with other contents.
       file.session = file.transfer == nil ? nil : makeSession(for: file, at: now)
       // The file's chunks are cut and partly read already; by now the link, or the size, may suggest others.
-      if let plan = file.transfer?.plan, !file.isWholeFile { file.session?.chunkBytes = plan.chunkBytes }
+      if let plan = file.transfer?.plan, !file.isWholeFile { file.session?.cut(into: plan.chunkBytes) }
       files[id] = file
       openingFailed(id, outcome, at: now)
       return
     }
-    session.state = isBased ? .unconfirmed : .open
-    session.id = sessionID
+    session.opened(as: sessionID, isBased: isBased, atSeconds: now.wallMilliseconds / 1000, expiresAt: expiresAt)
     chunkBytesMax = max(chunkBytesMax, chunkBytes)
     // The server's abilities may have been learned by this answer only.
-    if !destination.abilities.bindsNameAtOpening { session.boundPath = nil }
-    session.openedAtSeconds = now.wallMilliseconds / 1000
-    session.expiresAtSeconds = expiresAt
+    if !destination.abilities.bindsNameAtOpening { session.unbind() }
     if chunkBytes != session.chunkBytes {
-      session.chunkBytes = chunkBytes
+      session.cut(into: chunkBytes)
       file.session = session
       leaveTransfer(&file)
       if file.phase == .ready {
@@ -82,14 +79,11 @@ extension UploadSchedule {
       if destination.abilities.takesRuns {
         for chunk in file.session?.acknowledgedSinceAsked ?? [] { digests[chunk.index] = chunk.digest.sha256 }
       }
-      if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
+      if let expiresAt { file.session?.expires(atSeconds: expiresAt) }
       // From now on the session publishes the present content.
       if file.session?.tried == .earlier { actions.append(.record(id)) }
       file.session?.isUnpublished()
-      file.session?.owner = owner
-      file.session?.held.replace(with: digests, tokens: tokens)
-      file.session?.saysAsLabel = nil
-      file.session?.state = .open
+      file.session?.confirm(holding: digests, tokens: tokens, owner: owner)
       var denied = 0
       if let transfer = file.transfer, let held = file.session?.held {
         if file.wantedSeal != nil, file.session?.agrees(with: file.snapshot.released) == true {
@@ -112,14 +106,14 @@ extension UploadSchedule {
       }
     case .stillThere:
       file.session?.isUnpublished()
-      file.session?.state = .open
+      file.session?.confirm()
       checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))
     case .published(let receipt) where file.wantedSeal.map { Hex.encode($0.root) == receipt.merkleRoot } ?? false:
       // The answer names what was published, which need not be read here.
       watchdog.acknowledged(id, at: now.monotonic)
-      file.session?.state = .published(receipt)
+      file.session?.wasPublished(as: receipt)
       file.progress.proved(
         merkleRoot: Digest32(hex: receipt.merkleRoot), chainTip: Digest32(hex: receipt.chainTip))
       let isAccepted = acceptEarlierPublication(receipt, of: &file, at: now)
@@ -127,7 +121,7 @@ extension UploadSchedule {
       if !isAccepted { endProof(id, at: now) }
     case .published(let receipt):
       watchdog.acknowledged(id, at: now.monotonic)
-      file.session?.state = .published(receipt)
+      file.session?.wasPublished(as: receipt)
       if let transfer = file.transfer { compareOnly(transfer) }
       files[id] = file
       if file.session?.tried == .earlier { publishedOtherwise(id, as: receipt, at: now) }
@@ -135,7 +129,7 @@ extension UploadSchedule {
       restartSession(
         id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)
     default:
-      file.session?.state = .unconfirmed
+      file.session?.doubt()
       files[id] = file
       failed(id, outcome, at: now)
     }
@@ -188,7 +182,7 @@ extension UploadSchedule {
     if failure.code == StepFailure.Kind.sessionDamaged.code, let file = files[id], file.mustKeepSession {
       // The server keeps the session, and checks it again: it has the only copy of the parts, and must not be ended for
       // that.
-      files[id]?.session?.state = .unconfirmed
+      files[id]?.session?.doubt()
       return pauseFile(id, failure: partsInDamagedSession(failure), at: now)
     }
     let wasSent = files[id]?.holdsChunksAtServer ?? false
@@ -203,7 +197,7 @@ extension UploadSchedule {
   mutating func restartSession(_ id: FileID, at now: ClockReading) {
     guard var file = files[id] else { return }
     guard !file.mustKeepSession else {
-      file.session?.state = .unconfirmed
+      file.session?.doubt()
       files[id] = file
       return failForGood(id, releasedPartMissing(of: file, at: now), at: now)
     }

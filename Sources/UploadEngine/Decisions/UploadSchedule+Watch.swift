@@ -141,7 +141,7 @@ extension UploadSchedule {
   /// Ends a file's requests, and has the server asked, over a new connection, what it holds.
   private mutating func reconnect(_ id: FileID) {
     for (request, underway) in requests where underway.file == id { actions.append(.cancel(request)) }
-    if files[id]?.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
+    if files[id]?.session?.isOpen == true { files[id]?.session?.doubt() }
     if files[id] != nil { files[id]?.turn.connectionStalled() }
   }
 }

@@ -103,7 +103,7 @@ extension UploadSchedule {
       .zeros(sending), for: id, opensConnection: file.turn.needsNewConnection, at: now)
     for index in ranges.joined() {
       transfer.set(.sendingHole(request, digest), at: index)
-      file.session?.chunksInFlight.insert(index)
+      file.session?.chunkSent(index)
     }
     file.progress.begin(at: now)
     files[id] = file
@@ -116,7 +116,7 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], file.session?.id == zeros.session.id else { return }
     let indices = Array(zeros.ranges.joined())
-    file.session?.chunksInFlight.subtract(indices)
+    file.session?.chunksEnded(indices)
     let current = file.transfer.map { transfer in indices.filter { transfer.isSendingHole(request, at: $0) } } ?? []
     guard outcome.isChunkStored else {
       if case .published = file.session?.state {
@@ -173,10 +173,10 @@ extension UploadSchedule {
         file.session?.held.acknowledge(digest, at: index)
       }
       if isAsked {
-        file.session?.acknowledgedSinceAsked.append(ChunkOrder(index: index, digest: digest, read: ReadID(.max)))
+        file.session?.acknowledgedWhileAsked(ChunkOrder(index: index, digest: digest, read: ReadID(.max)))
       }
     }
-    file.session?.acknowledgedSinceRecord += UploadConstants.resumeCheckpointInterval
+    file.session?.acknowledgedUnrecorded(UploadConstants.resumeCheckpointInterval)
   }
 
   /// Zeros that the server refuses are read and sent; any other failure is the file's, as with any request of it.

@@ -238,7 +238,7 @@ public struct UploadSchedule: Sendable {
     case .chunk(let id, let index): endRest(of: id, index, at: now)
     case .checkpoint(let id):
       guard var file = files[id] else { return }
-      file.session?.isRecordPlanned = false
+      file.session?.endPlannedRecord()
       checkpointInTime(&file, at: now)
       files[id] = file
     case .abort: abortDiscarded(at: now)

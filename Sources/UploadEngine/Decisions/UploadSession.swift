@@ -32,57 +32,176 @@ struct UploadSession: Sendable {
     case earlier
   }
 
-  var state: State
-  var id: String?
+  private(set) var state: State
+  private(set) var id: String?
   let nonce: [UInt8]
-  var chunkBytes: Int
+  private(set) var chunkBytes: Int
   let epoch: UInt64
   /// The name under which the session publishes, where that is fixed when it is opened.
-  var boundPath: RelativePath?
+  private(set) var boundPath: RelativePath?
   /// Names under which a request may have published the session.
-  var triedPaths: [RelativePath] = []
+  private(set) var triedPaths: [RelativePath] = []
   /// Of these, names that the file has lost since, if only for a moment. Another file may have been published there
   /// after it, so the server's report of a publication does not show what the name shows.
   private(set) var lostPaths: [RelativePath] = []
-  var tried = Tried.nothing
-  var openedAtSeconds: Int64
+  private(set) var tried = Tried.nothing
+  private(set) var openedAtSeconds: Int64
   /// The expiry that the server has reported. A hint for users: only the server decides whether the session exists,
   /// whatever the clock here shows.
-  var expiresAtSeconds: Int64?
+  private(set) var expiresAtSeconds: Int64?
   /// The owner of the session at the server, as far as that is known.
-  var owner: SessionOwner?
-  var held = HeldChunks()
+  private(set) var owner: SessionOwner?
+  private(set) var held = HeldChunks()
   /// Chunks with a request in flight, also one of an earlier content: two requests for one chunk could overtake each other.
-  var chunksInFlight: LookupSet<Int> = []
+  private(set) var chunksInFlight: LookupSet<Int> = []
   /// Chunks acknowledged while the server is asked what it holds; its list may be older.
-  var acknowledgedSinceAsked: [ChunkOrder] = []
+  private(set) var acknowledgedSinceAsked: [ChunkOrder] = []
   /// Acknowledgements since the last resume record.
-  var acknowledgedSinceRecord = 0
+  private(set) var acknowledgedSinceRecord = 0
   /// When the latest record was requested after an acknowledgement.
-  var recordedAt: MonotonicTime?
+  private(set) var recordedAt: MonotonicTime?
   /// A record is due as soon as that is long enough ago.
-  var isRecordPlanned = false
-  var recordedChunks = 0
+  private(set) var isRecordPlanned = false
+  private(set) var recordedChunks = 0
   /// The change of ``held`` up to which the resume record on the disk is complete.
-  var recordedChange: UInt64?
+  private(set) var recordedChange: UInt64?
   /// The server was asked to sync what it holds to its disk.
-  var isSecuring = false
+  private(set) var isSecuring = false
   /// Nothing is known here of the session but its location: what the server reports as stored is what was sent.
-  var trustsServer = false
+  private(set) var trustsServer = false
   /// Whether that report agrees with the label of its file; nil before they are compared.
-  var saysAsLabel: Bool?
+  private(set) var saysAsLabel: Bool?
   /// Everything that its record names was sent while its file was written for the first time, and never closed.
-  var isOfFirstWriting = false
+  private(set) var isOfFirstWriting = false
   /// The sync has failed, and is requested again at this time.
-  var securingRest: MonotonicTime?
+  private(set) var securingRest: MonotonicTime?
   /// The server has refused the sync: the pause before the next request, and the failure to report.
-  var securingPause: Duration?
-  var securingFailure: FileStatus.Failure?
+  private(set) var securingPause: Duration?
+  private(set) var securingFailure: FileStatus.Failure?
 
   var identity: SessionIdentity? { id.map { SessionIdentity(id: $0, nonce: nonce) } }
 
   /// Chunk requests may go out.
   var isOpen: Bool { state == .open }
+
+  // MARK: - The session at the server
+
+  /// The opening request goes out; where the server binds names, with the one to be published.
+  mutating func opening(_ request: HTTPRequestID) { state = .opening(request) }
+
+  /// The session publishes under this name.
+  mutating func bind(to path: RelativePath) { boundPath = path }
+
+  /// The session publishes under whatever name its commit has.
+  mutating func unbind() { boundPath = nil }
+
+  /// The server has opened it; one with a base has contents that the server is asked for.
+  mutating func opened(as id: String, isBased: Bool, atSeconds: Int64, expiresAt: Int64?) {
+    state = isBased ? .unconfirmed : .open
+    self.id = id
+    openedAtSeconds = atSeconds
+    expiresAtSeconds = expiresAt
+  }
+
+  /// The chunks are as long as this.
+  mutating func cut(into chunkBytes: Int) { self.chunkBytes = chunkBytes }
+
+  /// The query goes out: what is acknowledged from now on may be missing in its answer.
+  mutating func query(by request: HTTPRequestID) {
+    acknowledgedSinceAsked = []
+    state = .querying(request)
+  }
+
+  /// Before anything more is sent the server is asked what it holds.
+  mutating func doubt() { state = .unconfirmed }
+
+  /// The server has said what it holds, or that it holds the same.
+  mutating func confirm() { state = .open }
+
+  /// The server holds this, for this owner; nothing is known yet of the label of its file.
+  mutating func confirm(
+    holding digests: LookupTable<Int, Digest32>, tokens: LookupTable<Int, String>, owner: SessionOwner?
+  ) {
+    self.owner = owner
+    held.replace(with: digests, tokens: tokens)
+    saysAsLabel = nil
+    state = .open
+  }
+
+  /// The server has already published it.
+  mutating func wasPublished(as receipt: Receipt) { state = .published(receipt) }
+
+  /// The server says how long it keeps the session.
+  mutating func expires(atSeconds seconds: Int64) { expiresAtSeconds = seconds }
+
+  /// Whether the server's report agrees with the label of its file.
+  mutating func compared(withLabel isAsLabel: Bool) { saysAsLabel = isAsLabel }
+
+  // MARK: - Chunks
+
+  mutating func chunkSent(_ index: Int) { chunksInFlight.insert(index) }
+
+  mutating func chunkEnded(_ index: Int) { chunksInFlight.remove(index) }
+
+  mutating func chunksEnded(_ indices: [Int]) { chunksInFlight.subtract(indices) }
+
+  /// A chunk was acknowledged while the server is asked.
+  mutating func acknowledgedWhileAsked(_ chunk: ChunkOrder) { acknowledgedSinceAsked.append(chunk) }
+
+  /// So much was acknowledged that no record has.
+  mutating func acknowledgedUnrecorded(_ count: Int = 1) { acknowledgedSinceRecord += count }
+
+  // MARK: - Records
+
+  mutating func planRecord() { isRecordPlanned = true }
+
+  mutating func endPlannedRecord() { isRecordPlanned = false }
+
+  /// A record is requested after an acknowledgement.
+  mutating func requestRecord(at now: MonotonicTime) { recordedAt = now }
+
+  /// What was acknowledged is in the record that is being written.
+  mutating func recordBegan() { acknowledgedSinceRecord = 0 }
+
+  /// The record is on the disk as of this change.
+  mutating func recorded(upTo change: UInt64) { recordedChange = change }
+
+  /// So many of the chunks are in the record.
+  mutating func recorded(chunks count: Int) { recordedChunks = count }
+
+  // MARK: - Syncs at the server
+
+  mutating func secure() { isSecuring = true }
+
+  mutating func securingEnded() { isSecuring = false }
+
+  /// The server keeps what it holds, after it had refused to.
+  mutating func secured() { (securingFailure, securingPause) = (nil, nil) }
+
+  /// The sync is requested again at this time.
+  mutating func restSecuring(until time: MonotonicTime) { securingRest = time }
+
+  /// The server refuses the sync.
+  mutating func refuseSecuring(for pause: Duration, until time: MonotonicTime) {
+    securingPause = pause
+    securingRest = time
+  }
+
+  mutating func report(securingFailure failure: FileStatus.Failure) { securingFailure = failure }
+
+  // MARK: - What it may have published
+
+  /// An earlier run may have published it under any of these names.
+  mutating func mayHaveTried(_ names: [RelativePath]) { triedPaths = names }
+
+  /// An earlier run may have published the present content through it, or an earlier one.
+  mutating func mayHavePublished(_ content: Tried) { tried = content }
+
+  /// The record names what was sent of a first writing, or not.
+  mutating func recall(isOfFirstWriting: Bool) { self.isOfFirstWriting = isOfFirstWriting }
+
+  /// A record that was begun from the pointer alone may omit earlier acknowledgements.
+  mutating func recall(trustsServer: Bool) { self.trustsServer = trustsServer }
 
   /// A request goes out that publishes the content of this epoch through the session.
   mutating func tries(_ path: RelativePath, epoch: UInt64) {
@@ -110,5 +229,28 @@ struct UploadSession: Sendable {
   mutating func isUnpublished() {
     lostPaths = []
     if tried == .earlier { tried = .nothing }
+  }
+}
+
+extension UploadSession {
+  /// A session that only the spool's file, or the catalog, still names.
+  init(_ pointer: SessionPointer, at now: ClockReading) {
+    self.init(
+      state: .unconfirmed, id: pointer.sessionID, nonce: pointer.nonce, chunkBytes: pointer.chunkBytes, epoch: 0,
+      openedAtSeconds: now.wallMilliseconds / 1000,
+      owner: pointer.address.isEmpty
+        ? nil : SessionOwner(address: pointer.address, credentialMark: pointer.credentialMark))
+    trustsServer = true
+  }
+
+  /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
+  /// the same digests.
+  init(_ record: ResumeRecord, bindsName: Bool) {
+    self.init(
+      state: .unconfirmed, id: record.sessionID, nonce: record.nonce, chunkBytes: record.chunkBytes, epoch: 0,
+      openedAtSeconds: record.openedAtSeconds, expiresAtSeconds: record.expiresAtSeconds,
+      owner: record.owner, held: HeldChunks(acknowledged: record.acknowledged))
+    recordedChunks = record.acknowledged.count
+    boundPath = bindsName ? record.path : nil
   }
 }

@@ -101,7 +101,12 @@ import Testing
       harness.write(file)
       harness.openSession()
     }
-    harness.schedule.files[nameless.id]?.session?.id = nil
+    let session = harness.schedule.files[nameless.id]?.session
+    harness.schedule.files[nameless.id]?.session = session.map {
+      UploadSession(
+        state: $0.state, id: nil, nonce: $0.nonce, chunkBytes: $0.chunkBytes, epoch: $0.epoch,
+        openedAtSeconds: $0.openedAtSeconds)
+    }
     harness.answerReads()
     #expect(!harness.chunkRequests.isEmpty)
     #expect(harness.notSent == [RelativePath("a.mov")], "it is said once")
