@@ -1,6 +1,6 @@
 public import Integrity
 
-/// How a chunk's body is coded. Digests, tag and size are those of the plain bytes.
+/// How a chunk's body is coded. Digests, MAC and size are those of the plain bytes.
 public enum ChunkEncoding: Hashable, Sendable {
   /// The plain bytes.
   case identity

@@ -24,21 +24,21 @@ public struct ChunkHeaders: Hashable, Sendable {
   public var sizeBytes: UInt64
   /// How the body is coded.
   public var encoding: ChunkEncoding
-  /// The tag, 32 bytes.
-  public var tag: [UInt8]
+  /// The MAC, 32 bytes.
+  public var mac: [UInt8]
   /// SHA-256 of the body as sent, when the field is there.
   public var contentSHA256: Digest32?
 
   /// Collects what the fields say.
   public init(
-    sha256: Digest32, crc32c: UInt32, sizeBytes: UInt64, encoding: ChunkEncoding, tag: [UInt8],
+    sha256: Digest32, crc32c: UInt32, sizeBytes: UInt64, encoding: ChunkEncoding, mac: [UInt8],
     contentSHA256: Digest32?
   ) {
     self.sha256 = sha256
     self.crc32c = crc32c
     self.sizeBytes = sizeBytes
     self.encoding = encoding
-    self.tag = tag
+    self.mac = mac
     self.contentSHA256 = contentSHA256
   }
 
@@ -48,7 +48,7 @@ public struct ChunkHeaders: Hashable, Sendable {
     crc32c = try HeaderReading.checksum(HeaderName.chunkCRC32C, value)
     sizeBytes = try HeaderReading.number(HeaderName.chunkSize, value)
     encoding = try HeaderReading.encoding(value)
-    tag = try HeaderReading.digest(HeaderName.chunkHMAC, value).bytes
+    mac = try HeaderReading.digest(HeaderName.chunkHMAC, value).bytes
     contentSHA256 = try HeaderReading.contentDigest(value)
   }
 
@@ -59,7 +59,7 @@ public struct ChunkHeaders: Hashable, Sendable {
       (HeaderName.chunkCRC32C, Hex.encode(crc32c)),
       (HeaderName.chunkSize, String(sizeBytes)),
       (HeaderName.chunkEncoding, encoding.headerValue),
-      (HeaderName.chunkHMAC, Hex.encode(tag)),
+      (HeaderName.chunkHMAC, Hex.encode(mac)),
     ]
     if let contentSHA256 {
       fields.append((HeaderName.contentDigest, ContentDigest.headerValue(sha256: contentSHA256)))
@@ -72,7 +72,7 @@ public struct ChunkHeaders: Hashable, Sendable {
 public struct FileHeaders: Hashable, Sendable {
   /// Makes a repetition the same request.
   public var idempotencyKey: IdempotencyKey
-  /// The nonce that the tag is bound to, 32 bytes.
+  /// The nonce that the MAC is bound to, 32 bytes.
   public var nonce: [UInt8]
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64

@@ -10,7 +10,7 @@ public enum HeaderName {
   public static let chunkSize = "X-Chunk-Size"
   /// How the body is coded: see ``ChunkEncoding``.
   public static let chunkEncoding = "X-Chunk-Encoding"
-  /// The chunk's tag, 64 hexadecimal digits.
+  /// The chunk's MAC, 64 hexadecimal digits.
   public static let chunkHMAC = "X-Chunk-HMAC"
   /// The nonce of a whole-file request, 64 hexadecimal digits.
   public static let chunkNonce = "X-Chunk-Nonce"

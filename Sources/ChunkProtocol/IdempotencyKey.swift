@@ -1,7 +1,7 @@
 /// The text of an `Idempotency-Key`: 1 to 255 printable ASCII characters. In the header it is a quoted string
 /// (RFC 9651). Each small file has one, so it is read without a parser of structured fields.
 public struct IdempotencyKey: Hashable, Sendable {
-  /// The text without quotes and escapes. Tags of whole files are bound to it.
+  /// The text without quotes and escapes. MACs of whole files are bound to it.
   public let text: String
 
   /// A key of this text; nil when it is empty, too long or holds anything but printable ASCII.

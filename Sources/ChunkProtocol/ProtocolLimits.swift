@@ -9,7 +9,7 @@ public enum ProtocolLimits {
   public static let nameComponentBytesMax = 255
   /// A session's nonce.
   public static let nonceBytes = 32
-  /// A SHA-256, a Merkle root, a chain tip, a tag.
+  /// A SHA-256, a Merkle root, a chain tip, a MAC.
   public static let digestBytes = 32
   /// A spool's id, and the mark of one of its starts.
   public static let spoolBytes = 16

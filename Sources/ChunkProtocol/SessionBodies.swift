@@ -18,7 +18,7 @@ public struct SessionRequest: Hashable, Sendable, Codable {
   public var fileID: String
   /// The client's count of the file's contents.
   public var revision: UInt64
-  /// The nonce that tags are bound to: 64 hexadecimal digits.
+  /// The nonce that MACs are bound to: 64 hexadecimal digits.
   public var nonce: String
   /// The session is to begin with what is published of the file; nil means that it is not.
   public var takesBase: Bool?

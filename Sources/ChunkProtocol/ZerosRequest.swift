@@ -3,17 +3,17 @@
 public struct ZerosRequest: Hashable, Sendable, Codable {
   /// Which chunks, ascending and without overlap.
   public var ranges: [ChunkIndexRange]
-  /// The tag of these ranges: 64 hexadecimal digits.
-  public var tag: String
+  /// The MAC of these ranges: 64 hexadecimal digits.
+  public var mac: String
 
   enum CodingKeys: String, CodingKey {
     case ranges
-    case tag = "hmac"
+    case mac = "hmac"
   }
 
   /// Names chunks of zeros.
-  public init(ranges: [ChunkIndexRange], tag: String) {
+  public init(ranges: [ChunkIndexRange], mac: String) {
     self.ranges = ranges
-    self.tag = tag
+    self.mac = mac
   }
 }

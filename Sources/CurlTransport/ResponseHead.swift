@@ -50,7 +50,7 @@ struct ResponseHead {
   var contentLength: Int? { headers.first { $0.name == "content-length" }.flatMap { Int($0.value) } }
 
   /// The body is a page for people: none of the protocols answers with one.
-  var isOfPage: Bool {
+  var isHTML: Bool {
     let type = headers.first { $0.name == "content-type" }?.value.lowercased() ?? ""
     return type.hasPrefix("text/html") || type.hasPrefix("application/xhtml")
   }

@@ -28,7 +28,7 @@ public enum Credential: Hashable, Sendable, CustomStringConvertible, CustomDebug
     }
   }
 
-  /// What both sides derive the tags' keys from (docs/protocol.md, "Tags").
+  /// What both sides derive the MACs' keys from (docs/protocol.md, "Tags").
   var secret: [UInt8] {
     switch self {
     case .bearer(let token): Array(token.utf8)

@@ -167,7 +167,7 @@ public struct DestinationExamination {
           .run(clockDifference: clockDifference)
         mayGoOn = !findings.contains { $0.level == .problem }
         findings.forEach(report)
-        if mayGoOn { together(endpoint).tryFiles(like: note).forEach(report) }
+        if mayGoOn { batchTrial(endpoint).tryFiles(like: note).forEach(report) }
         if mayGoOn { mayGoOn = try complete(endpoint, note, clockDifference, report) }
       } else {
         report(Finding(.testFile, .skipped, "not sent, as asked for."))
@@ -198,15 +198,15 @@ public struct DestinationExamination {
         exchange: exchange, endpoint: endpoint, plan: plan, file: noise, isMeasuring: options.measuresThroughput)
       let (findings, passingBytes) = trial.run(clockDifference: clockDifference)
       findings.forEach(report)
-      together(endpoint).tryChunks(of: noise, requestBytes: passingBytes).forEach(report)
+      batchTrial(endpoint).tryChunks(of: noise, requestBytes: passingBytes).forEach(report)
       if !options.measuresThroughput { report(Finding(.throughput, .skipped, "not measured, as asked for.")) }
     } catch {
       report(Finding(.testFile, .problem, "this machine has no random numbers: \(error)", status: .internalError))
     }
   }
 
-  private func together(_ endpoint: EndpointID) -> TogetherTrial {
-    TogetherTrial(exchange: exchange, endpoint: endpoint)
+  private func batchTrial(_ endpoint: EndpointID) -> BatchTrial {
+    BatchTrial(exchange: exchange, endpoint: endpoint)
   }
 
   /// Publishes a file in parts where it can be taken away again; false where that is a problem.

@@ -144,7 +144,7 @@ package struct ChunkActivity: Hashable, Sendable {
 
   /// The epoch of the last mutation that touched the chunk at an offset; nil while one is in progress, or when it is not
   /// known.
-  package func quietEpoch(at offset: UInt64) -> UInt64? {
+  package func stableEpoch(at offset: UInt64) -> UInt64? {
     let index = offset / UInt64(chunkBytes)
     guard !isLost, index < UInt64(chunks.count), isQuiet(chunks[Int(index)]) else { return nil }
     return chunks[Int(index)].epoch

@@ -57,13 +57,13 @@ package struct ChunkChangeTracker: Hashable, Sendable {
 
   /// The epoch of the last mutation that touched the chunk of a follower at an offset; nil while one is in progress, or when it
   /// is not known.
-  package func quietEpoch(for subscriber: SubscriberID, at offset: UInt64) -> UInt64? {
-    subscriptions.first { $0.subscriber == subscriber }?.activity.quietEpoch(at: offset)
+  package func stableEpoch(for subscriber: SubscriberID, at offset: UInt64) -> UInt64? {
+    subscriptions.first { $0.subscriber == subscriber }?.activity.stableEpoch(at: offset)
   }
 
   /// Whether a chunk of this length has not been touched since an epoch, as a subscriber to such chunks knows.
   package func isQuiet(at offset: UInt64, chunkBytes: Int, since epoch: UInt64) -> Bool {
-    subscriptions.contains { $0.activity.chunkBytes == chunkBytes && $0.activity.quietEpoch(at: offset) == epoch }
+    subscriptions.contains { $0.activity.chunkBytes == chunkBytes && $0.activity.stableEpoch(at: offset) == epoch }
   }
 
   private mutating func takeReport(at index: Int, of file: FileID, sizeBytes: UInt64) -> GrowthReport? {

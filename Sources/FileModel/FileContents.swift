@@ -29,11 +29,11 @@ public protocol FileContents: Sendable {
   /// is in progress, and when it is not known.
   ///
   /// Equal epochs before and after reading a chunk mean that its bytes did not change in between.
-  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64?
+  func stableEpoch(of id: FileID, at offset: UInt64) -> UInt64?
 
   /// Whether another program has changed the file in the spool, or taken it away there, since it was read: asked once more before
   /// what was read of it is published.
-  func isChangedByHand(_ id: FileID) -> Bool
+  func isChangedOutsideMount(_ id: FileID) -> Bool
 
   /// Whether any byte of a range was given back to the disk, so that zeros are read in its place. Asked after reading.
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool
@@ -47,11 +47,11 @@ public protocol FileContents: Sendable {
 
   /// Comes upon what stands at a path, as the search does: ``FileEvent/found(_:)`` is said of it, also if it was before. Not from within
   /// ``FileEventSink/handle(_:)``.
-  func meet(at path: RelativePath) -> SpoolMeeting
+  func rescan(at path: RelativePath) -> RescanResult
 
   /// Comes upon every file below a folder of which this is wanted, while there is room (``FileEventSink/waitForRoom()``). False where not everything could
   /// be checked, or the mount ends. Takes time for every file of the folder.
-  func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool
+  func rescanAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool
 
   /// The sink has forgotten these files, until they are met again: what is kept of them may go.
   func unload(_ ids: [FileID])
@@ -71,9 +71,9 @@ public protocol FileContents: Sendable {
 }
 
 /// What was come upon at a path of the spool.
-public enum SpoolMeeting: Hashable, Sendable {
+public enum RescanResult: Hashable, Sendable {
   /// This file is there, and that was said, unless a program writes to it: then what becomes of it will be.
-  case met(FileID)
+  case found(FileID)
   /// No file stands there.
   case missing
   /// The disk does not say it.
@@ -96,9 +96,9 @@ public struct SpoolEntry: Hashable, Sendable {
 
 extension FileContents {
   /// There is no other file than those that were told of.
-  public func meet(at path: RelativePath) -> SpoolMeeting { .missing }
+  public func rescan(at path: RelativePath) -> RescanResult { .missing }
   /// Likewise.
-  public func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool { true }
+  public func rescanAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool { true }
   /// Nothing is kept that could go.
   public func unload(_ ids: [FileID]) {}
   /// Nothing stands anywhere.
@@ -121,7 +121,7 @@ public protocol ReadableFile: AnyObject, Sendable {
   func readMapped<Result>(_ read: () -> Result) -> Result
 
   /// Whether the kernel may let go of what it has of the file in memory, because the disk has not refused any of it.
-  func mayForgetPages() -> Bool
+  func mayDropPageCache() -> Bool
 }
 
 extension ReadableFile {
@@ -129,7 +129,7 @@ extension ReadableFile {
   public func readMapped<Result>(_ read: () -> Result) -> Result { read() }
 
   /// They are on no disk that could refuse them.
-  public func mayForgetPages() -> Bool { true }
+  public func mayDropPageCache() -> Bool { true }
 }
 
 /// What tells that a file in the spool was replaced or changed behind the filesystem's back.

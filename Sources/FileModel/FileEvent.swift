@@ -56,7 +56,7 @@ public protocol FileEventSink: Sendable {
   func contentStays(_ id: FileID)
 
   /// The sink has forgotten the file, for want of memory: what is about to happen to it is told only once it was met
-  /// (``FileContents/meet(at:)``).
+  /// (``FileContents/rescan(at:)``).
   func isUnloaded(_ id: FileID) -> Bool
 
   /// What is about to happen to the file is told afterwards: the sink does not forget it meanwhile, until ``endKeeping(_:)``.

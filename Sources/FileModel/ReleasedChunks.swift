@@ -201,7 +201,7 @@ public struct ReleaseCandidate: Hashable, Sendable {
   /// The length of a chunk, by which indices count.
   public var chunkBytes: Int
   /// Which, in their order, each with the epoch at which it was sent: with any other it must stay. Of a file that is being
-  /// written this is the chunk's own epoch (``FileContents/quietEpoch(of:at:)``), else the file's.
+  /// written this is the chunk's own epoch (``FileContents/stableEpoch(of:at:)``), else the file's.
   public var chunks: [Chunk]
   /// The file is being written.
   public var isGrowing: Bool

@@ -35,7 +35,7 @@ public struct MachineRequirements: Hashable, Sendable {
   }
 
   /// What is wrong where the process may have so many files open; nil where that is enough.
-  public func lack(ofDescriptors limit: UInt64) -> String? {
+  public func shortageMessage(ofDescriptors limit: UInt64) -> String? {
     let advice = "(ulimit -Hn, LimitNOFILE=)"
     guard limit < UInt64(clamping: descriptorsBesideCaptures) else { return nil }
     let more = "\(descriptorsBesideCaptures) to deliver beside many open captures \(advice)"
@@ -46,7 +46,7 @@ public struct MachineRequirements: Hashable, Sendable {
 
   /// What is wrong where so much memory is left beside what the program has already; nil where that is enough.
   /// - Parameter takenBytes: What the program has by itself when it asks.
-  public func lack(ofMemory availableBytes: UInt64, takenBytes: UInt64) -> String? {
+  public func shortageMessage(ofMemory availableBytes: UInt64, takenBytes: UInt64) -> String? {
     guard availableBytes < memoryBytes, availableBytes + takenBytes < memoryBytes else { return nil }
     return
       "\(availableBytes >> 20) MiB of memory are available; a mount with these settings needs \(memoryBytes >> 20) MiB (MemoryMax=, or the machine's)"

@@ -40,7 +40,7 @@ public enum CoreEffect: Sendable {
 /// What becomes of sessions without a request of their clients, for the log, and whose they are where that is known.
 public enum CoreNote: Sendable {
   /// It cannot be read, or is damaged, and is kept as it is.
-  case setAside(SetAsideSession, of: CredentialID?)
+  case quarantined(QuarantinedSession, of: CredentialID?)
   /// It can be read again.
   case goesOn(SessionID, of: CredentialID?)
   /// Its folder is gone.
@@ -68,7 +68,7 @@ public struct SessionListing: Sendable {
   /// Since its last change.
   public var age: Milliseconds = 0
   /// Its client may have given up its own copy.
-  public var isReliedUpon = false
+  public var mayHoldOnlyCopy = false
   /// Why it cannot be continued.
   public var trouble: String?
 }

@@ -89,8 +89,8 @@ public struct SessionOpeningRequest: Hashable, Sendable {
 public struct AnnouncedBytes: Hashable, Sendable {
   /// The digests and the size in the header.
   public var facts: ChunkChecksums
-  /// The tag; nil when there is none.
-  public var tag: [UInt8]?
+  /// The MAC; nil when there is none.
+  public var mac: [UInt8]?
   /// The body's length, where HTTP states one.
   public var contentLength: UInt64?
   /// How the body is coded; the facts are of the plain bytes.
@@ -100,11 +100,11 @@ public struct AnnouncedBytes: Hashable, Sendable {
 
   /// What a header announces.
   public init(
-    facts: ChunkChecksums, tag: [UInt8]?, contentLength: UInt64?, encoding: ChunkEncoding = .identity,
+    facts: ChunkChecksums, mac: [UInt8]?, contentLength: UInt64?, encoding: ChunkEncoding = .identity,
     sentSHA256: Digest32? = nil
   ) {
     self.facts = facts
-    self.tag = tag
+    self.mac = mac
     self.contentLength = contentLength
     self.encoding = encoding
     self.sentSHA256 = sentSHA256
@@ -160,7 +160,7 @@ public struct WholeFileHead: Hashable, Sendable {
   public var name: String
   /// What is announced.
   public var announced: AnnouncedBytes
-  /// The tag's nonce.
+  /// The MAC's nonce.
   public var nonce: [UInt8]
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64

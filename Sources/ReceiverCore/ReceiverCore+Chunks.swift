@@ -81,8 +81,8 @@ extension ReceiverCore {
     guard session.takesChunks else {
       return endChunk(request, head, Refusal(.underWay, "the session is being published"))
     }
-    let tag = TagSubject(keys: session.tagKeys, sessionID: head.session.text, nonce: session.facts.opening.nonce)
-    if let refusal = contentRefusal(head.announced, arrived, index: head.index, tag) {
+    let mac = MACSubject(keys: session.macKeys, sessionID: head.session.text, nonce: session.facts.opening.nonce)
+    if let refusal = contentRefusal(head.announced, arrived, index: head.index, mac) {
       return endChunk(request, head, refusal)
     }
     guard !session.isBeingZeroed(head.index) else {
@@ -184,8 +184,8 @@ extension ReceiverCore {
 }
 
 extension ReceiverCore {
-  /// What a tag is computed with.
-  struct TagSubject {
+  /// What a MAC is computed with.
+  struct MACSubject {
     /// One for each token of the user; any of them may have made it.
     var keys: [[UInt8]]
     var sessionID: String
@@ -194,7 +194,7 @@ extension ReceiverCore {
 
   /// Why a body is not what was announced; nil when it is.
   func contentRefusal(
-    _ announced: AnnouncedBytes, _ arrived: ChunkChecksums, index: UInt32, _ subject: TagSubject
+    _ announced: AnnouncedBytes, _ arrived: ChunkChecksums, index: UInt32, _ subject: MACSubject
   ) -> Refusal? {
     let expected = announced.facts
     guard arrived.sizeBytes == expected.sizeBytes else {
@@ -212,12 +212,12 @@ extension ReceiverCore {
         .digestMismatch(field: HeaderName.chunkCRC32C),
         "the bytes that arrived do not have the CRC32C that was announced")
     }
-    let isMeant = announced.tag.map { announcedTag in
+    let isMeant = announced.mac.map { announcedMAC in
       subject.keys.contains { key in
-        let tag = ChunkTag.tag(
+        let mac = ChunkMAC.mac(
           key: key, index: index, sizeBytes: UInt64(expected.sizeBytes), chunkSHA256: expected.sha256,
           sessionID: subject.sessionID, nonce: subject.nonce)
-        return HMACSHA256.isEqual(announcedTag, tag)
+        return HMACSHA256.isEqual(announcedMAC, mac)
       }
     }
     guard isMeant == true else {

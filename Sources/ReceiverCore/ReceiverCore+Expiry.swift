@@ -66,7 +66,7 @@ extension ReceiverCore {
   /// A client may have given up parts of what was published, and have nothing but the session to know by that it was.
   private func keepsReceipt(_ key: Key) -> Bool {
     guard case .session(let id)? = keys[key], let session = sessions[id] else { return false }
-    return session.isPublished && session.isReliedUpon
+    return session.isPublished && session.mayHoldOnlyCopy
   }
 
   private mutating func forgetOldest() {
@@ -83,14 +83,14 @@ extension ReceiverCore {
 
 extension ReceiverCore {
   /// Sessions that are set aside.
-  public var setAsideCount: Int { setAside.count }
+  public var quarantinedCount: Int { quarantined.count }
 
   private mutating func recheck() {
-    guard !setAside.isEmpty, !isRechecking else { return }
+    guard !quarantined.isEmpty, !isRechecking else { return }
     if nextRecheck == 0 { nextRecheck = now + recheckPause }
     guard now >= nextRecheck else { return }
     isRechecking = true
-    effects.append(.recheck(setAside.keys.sorted()))
+    effects.append(.recheck(quarantined.keys.sorted()))
   }
 
   /// What the store says by now of sessions that were set aside.
@@ -99,21 +99,21 @@ extension ReceiverCore {
     recheckPause = min(recheckPause * 2, ReceiverCore.recheckPauseMax)
     nextRecheck = now + recheckPause
     guard case .success(let found) = result else { return }
-    let before = setAside
+    let before = quarantined
     // What was ended meanwhile is not taken up again.
-    for id in ids { setAside[id] = nil }
+    for id in ids { quarantined[id] = nil }
     var known = found
     known.open.removeAll { before[$0.facts.sessionID] == nil }
     known.published.removeAll { before[$0.facts.sessionID] == nil }
-    known.setAside.removeAll { before[$0.id] == nil }
+    known.quarantined.removeAll { before[$0.id] == nil }
     recover(known)
-    for id in ids where before[id] != nil && setAside[id] == nil {
+    for id in ids where before[id] != nil && quarantined[id] == nil {
       effects.append(.note(sessions[id] == nil ? .gone(id, of: nil) : .goesOn(id, of: credential(of: id))))
     }
-    for session in known.setAside where before[session.id] != session {
-      effects.append(.note(.setAside(session, of: nil)))
+    for session in known.quarantined where before[session.id] != session {
+      effects.append(.note(.quarantined(session, of: nil)))
     }
-    if setAside.isEmpty { (nextRecheck, recheckPause) = (0, ReceiverCore.recheckPauseMin) }
+    if quarantined.isEmpty { (nextRecheck, recheckPause) = (0, ReceiverCore.recheckPauseMin) }
   }
 
   /// What the store has met in a session's folder ends it here. True when it does.
@@ -122,9 +122,9 @@ extension ReceiverCore {
     case .damaged(let why):
       guard let session = sessions[id] else { return true }
       end(session, because: .sessionDamaged)
-      let found = SetAsideSession(id: id, why: why, isDamaged: true)
-      setAside[id] = found
-      effects.append(.note(.setAside(found, of: session.facts.credentialID)))
+      let found = QuarantinedSession(id: id, why: why, isDamaged: true)
+      quarantined[id] = found
+      effects.append(.note(.quarantined(found, of: session.facts.credentialID)))
       return true
     case .sessionGone:
       if let session = sessions[id] {

@@ -9,17 +9,17 @@ extension ReceiverCore {
       SessionListing(
         id: session.facts.sessionID, credential: session.facts.credentialID, name: session.facts.opening.name,
         sizeBytes: session.facts.opening.sizeBytes, heldBytes: session.heldBytes &+ session.unverifiedBytes,
-        age: max(0, now - session.lastChange), isReliedUpon: session.isReliedUpon)
+        age: max(0, now - session.lastChange), mayHoldOnlyCopy: session.mayHoldOnlyCopy)
     }
-    let others = setAside.sorted().map { SessionListing(id: $0.key, isReliedUpon: true, trouble: $0.value.why) }
+    let others = quarantined.sorted().map { SessionListing(id: $0.key, mayHoldOnlyCopy: true, trouble: $0.value.why) }
     return (open + others).sorted { ($1.age, $0.id) < ($0.age, $1.id) }
   }
 
   /// Ends a session, also one that a client relies upon.
   mutating func endByOperator(_ request: RequestID, _ id: SessionID) {
     let credential = credential(of: id)
-    if setAside[id] != nil {
-      setAside[id] = nil
+    if quarantined[id] != nil {
+      quarantined[id] = nil
       effects.append(.clearSession(id))
     } else if let session = sessions[id], !session.isPublished {
       switch session.phase {

@@ -21,7 +21,7 @@ extension ReceiverCore {
       id: asked.candidateID.text, credential: asked.credential.text, idempotencyKey: asked.idempotencyKey,
       opening: opening, requestedChunkBytes: asked.opening.chunkBytes, openedAt: now)
     sessions[asked.candidateID] = UploadSession(
-      facts: facts, tagKeys: tagKeys(credential, facts), phase: .creating(waiters: [request]),
+      facts: facts, macKeys: macKeys(credential, facts), phase: .creating(waiters: [request]),
       writesLeft: writesMax(chunkBytes: opening.chunkBytes), lastChange: now)
     keys[key] = .session(asked.candidateID)
     openSessions[asked.credential, default: []].append(asked.candidateID)
@@ -30,9 +30,9 @@ extension ReceiverCore {
     effects.append(.createSession(recorded))
   }
 
-  func tagKeys(_ credential: CoreCredential, _ facts: SessionRecord) -> [[UInt8]] {
-    credential.tagMasterKeys.map {
-      ChunkTag.sessionKey(masterKey: $0, nonce: facts.opening.nonce, sessionID: facts.id)
+  func macKeys(_ credential: CoreCredential, _ facts: SessionRecord) -> [[UInt8]] {
+    credential.macMasterKeys.map {
+      ChunkMAC.sessionKey(masterKey: $0, nonce: facts.opening.nonce, sessionID: facts.id)
     }
   }
 
@@ -160,7 +160,7 @@ extension ReceiverCore {
     guard securing.count < limits.parkedRequestsMax else {
       return refuse(request, .busy, "other sessions are being brought to the disk; come back")
     }
-    sessions[id]?.isReliedUpon = true
+    sessions[id]?.mayHoldOnlyCopy = true
     sessions[id]?.securingCount += 1
     securing[request] = session.held
     effects.append(.secureSession(request, id))
@@ -247,10 +247,10 @@ extension ReceiverCore {
   /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
   public mutating func recover(
     open facts: SessionRecord, lastChange: Milliseconds, recordedChunks: ChunkTable = ChunkTable(),
-    isReliedUpon: Bool = false
+    mayHoldOnlyCopy: Bool = false
   ) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
-    sessions[facts.sessionID]?.isReliedUpon = isReliedUpon
+    sessions[facts.sessionID]?.mayHoldOnlyCopy = mayHoldOnlyCopy
     guard let session = sessions[facts.sessionID] else { return }
     sessions[facts.sessionID]?.unverifiedBytes =
       recordedChunks.written.sum { UInt64($1.sizeBytes) }
@@ -261,11 +261,12 @@ extension ReceiverCore {
   }
 
   /// Takes over a session that was published before the start.
-  public mutating func recover(published facts: SessionRecord, receipt: PublicationReceipt, isReliedUpon: Bool = false)
-  {
+  public mutating func recover(
+    published facts: SessionRecord, receipt: PublicationReceipt, mayHoldOnlyCopy: Bool = false
+  ) {
     let time = younger(receipt.publishedAt)
     recover(facts, .published(receipt), lastChange: time)
-    sessions[facts.sessionID]?.isReliedUpon = isReliedUpon
+    sessions[facts.sessionID]?.mayHoldOnlyCopy = mayHoldOnlyCopy
     finish(Key(credential: owner(facts.credentialID), text: facts.idempotencyKey), at: time)
   }
 
@@ -280,9 +281,9 @@ extension ReceiverCore {
     var facts = facts
     facts.credential = owner(facts.credentialID).text
     // The session of a token that was taken away stays until it expires: the token may come back.
-    let keys = credentials[facts.credentialID].map { tagKeys($0, facts) } ?? []
+    let keys = credentials[facts.credentialID].map { macKeys($0, facts) } ?? []
     sessions[facts.sessionID] = UploadSession(
-      facts: facts, tagKeys: keys, phase: phase, writesLeft: writesMax(chunkBytes: facts.opening.chunkBytes),
+      facts: facts, macKeys: keys, phase: phase, writesLeft: writesMax(chunkBytes: facts.opening.chunkBytes),
       lastChange: lastChange)
     let key = Key(credential: facts.credentialID, text: facts.idempotencyKey)
     // Its client may have begun anew while it could not be read.

@@ -59,7 +59,7 @@ extension ReceiverCore {
     guard credentials[credential]?.quotaBytes == nil else { return nil }
     let id = session.facts.sessionID
     let others = (openSessions[credential] ?? []).reduce(UInt64(0)) { bytes, other in
-      guard other != id, let other = sessions[other], other.isReliedUpon else { return bytes }
+      guard other != id, let other = sessions[other], other.mayHoldOnlyCopy else { return bytes }
       return bytes &+ other.heldBytes &+ other.unverifiedBytes
     }
     let bytes = others &+ session.heldBytes

@@ -41,9 +41,9 @@ extension ReceiverCore {
     guard case .wholeFile(let head, let fingerprint) = stages[request], let credential = credentials[head.credential]
     else { return overtakenWholeFileEnded(request) }
     setArriving(false, request, head)
-    let subject = TagSubject(
-      keys: credential.tagMasterKeys.map {
-        ChunkTag.sessionKey(masterKey: $0, nonce: head.nonce, sessionID: head.idempotencyKey)
+    let subject = MACSubject(
+      keys: credential.macMasterKeys.map {
+        ChunkMAC.sessionKey(masterKey: $0, nonce: head.nonce, sessionID: head.idempotencyKey)
       },
       sessionID: head.idempotencyKey, nonce: head.nonce)
     if let refusal = contentRefusal(head.announced, arrived, index: 0, subject) {

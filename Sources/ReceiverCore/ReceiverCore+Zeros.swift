@@ -11,19 +11,19 @@ public struct ZerosHead: Hashable, Sendable {
   public var session: SessionID
   /// As they came; whether they are in order is not known yet.
   public var ranges: [ChunkIndexRange]
-  /// Their tag.
-  public var tag: [UInt8]
+  /// Their MAC.
+  public var mac: [UInt8]
   /// What is free on the disk; nil where it does not say.
   public var freeBytes: UInt64?
 
   /// Collects what was named.
   public init(
-    credential: CredentialID, session: SessionID, ranges: [ChunkIndexRange], tag: [UInt8], freeBytes: UInt64?
+    credential: CredentialID, session: SessionID, ranges: [ChunkIndexRange], mac: [UInt8], freeBytes: UInt64?
   ) {
     self.credential = credential
     self.session = session
     self.ranges = ranges
-    self.tag = tag
+    self.mac = mac
     self.freeBytes = freeBytes
   }
 }
@@ -74,11 +74,11 @@ extension ReceiverCore {
     let limit = fileBytesMax(chunkBytes: session.chunkBytes)
     let (end, isTooFar) = (UInt64(last.last) + 1).multipliedReportingOverflow(by: session.chunkBytes)
     guard !isTooFar, end <= limit else { return .fileTooLarge(limit) }
-    let isMeant = session.tagKeys.contains { key in
-      let tag = ChunkTag.zerosTag(
+    let isMeant = session.macKeys.contains { key in
+      let mac = ChunkMAC.zerosMAC(
         key: key, ranges: head.ranges.map { ($0.first, $0.last) }, chunkBytes: session.chunkBytes,
         chunkSHA256: session.zero.sha256, sessionID: head.session.text, nonce: session.facts.opening.nonce)
-      return HMACSHA256.isEqual(head.tag, tag)
+      return HMACSHA256.isEqual(head.mac, mac)
     }
     guard isMeant else {
       return Refusal(

@@ -6,7 +6,7 @@ import OrderedCollections
 /// The receiver's rules: sessions, idempotency keys, chunks, commits, quotas, expiry and receipts. A value without clock
 /// and I/O: events go in with the time, effects come out, so that a simulation can run it as it is.
 ///
-/// Promises: nothing is published but bytes whose digests, tags, Merkle root and chain were checked; a request is
+/// Promises: nothing is published but bytes whose digests, MACs, Merkle root and chain were checked; a request is
 /// answered exactly once per stage; every list is bounded.
 public struct ReceiverCore: Sendable {
   /// Names an idempotency key; keys of different credentials never meet.
@@ -59,7 +59,7 @@ public struct ReceiverCore: Sendable {
   var securing: LookupTable<RequestID, ChunkTable> = [:]
   /// Sessions of which the store cannot say what they hold. Whose they are may not be known: their names are secrets of their
   /// clients.
-  var setAside: LookupTable<SessionID, SetAsideSession> = [:]
+  var quarantined: LookupTable<SessionID, QuarantinedSession> = [:]
   /// When the store checks them again, and after which pause; whether it is at it.
   var nextRecheck: Milliseconds = 0
   var recheckPause = ReceiverCore.recheckPauseMin
@@ -98,8 +98,8 @@ public struct ReceiverCore: Sendable {
     know(known)
     for id in Array(sessions.keys) {
       guard let facts = sessions[id]?.facts, let credential = credentials[facts.credentialID] else { continue }
-      let keys = tagKeys(credential, facts)
-      sessions[id]?.tagKeys = keys
+      let keys = macKeys(credential, facts)
+      sessions[id]?.macKeys = keys
     }
     for credential in known where credential.quotaBytes != nil {
       // A count that runs already may be of another folder.
@@ -179,13 +179,13 @@ public struct ReceiverCore: Sendable {
 
   /// What is said of a session that is not there.
   func gone(_ id: SessionID, of credential: CredentialID) -> Refusal {
-    if let session = setAside[id] { return session.isDamaged ? .sessionDamaged : .sessionSetAside }
+    if let session = quarantined[id] { return session.isDamaged ? .sessionDamaged : .sessionQuarantined }
     return expired.owner(of: id) == credential ? .sessionExpired : .sessionGone
   }
 
   /// When the session ends by itself, as far as its client is told: one that is relied upon does not.
   func expiry(of session: UploadSession) -> Milliseconds {
-    (session.isReliedUpon ? now : session.lastChange) &+ limits.sessionMaxAge
+    (session.mayHoldOnlyCopy ? now : session.lastChange) &+ limits.sessionMaxAge
   }
 
   func isOver(_ session: UploadSession) -> Bool { expiry(of: session) <= now }

@@ -54,7 +54,7 @@ public struct Refusal: Error, Hashable, Sendable {
 
   static let sessionGone = Refusal(.sessionGone, "there is no such upload session; open a new one")
   static let sessionExpired = Refusal(.sessionExpired, "this upload session has expired; open a new one")
-  static let sessionSetAside = Refusal(
+  static let sessionQuarantined = Refusal(
     .storeFailed, "the receiver cannot read this upload session; its log says why. It is kept, and read again")
   static let sessionDamaged = Refusal(
     .sessionDamaged,

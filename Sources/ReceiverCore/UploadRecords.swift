@@ -9,21 +9,21 @@ public struct CoreCredential: Hashable, Sendable {
   public var formerIDs: [CredentialID]
   /// The name that what it begins gets in journals: that of its first token, also where it is known here as it was before.
   public var recordedID: CredentialID
-  /// The keys from which its sessions' tag keys are derived, one for each of its tokens. Secrets. A session's tags may be
+  /// The keys from which its sessions' MAC keys are derived, one for each of its tokens. Secrets. A session's MACs may be
   /// those of any: its client may have got another token since it was opened.
-  public var tagMasterKeys: [[UInt8]]
+  public var macMasterKeys: [[UInt8]]
   /// The most that may lie under its root, its open sessions included; nil for no limit.
   public var quotaBytes: UInt64?
 
   /// A credential as configured.
   public init(
-    id: CredentialID, formerIDs: [CredentialID] = [], recordedID: CredentialID? = nil, tagMasterKeys: [[UInt8]],
+    id: CredentialID, formerIDs: [CredentialID] = [], recordedID: CredentialID? = nil, macMasterKeys: [[UInt8]],
     quotaBytes: UInt64? = nil
   ) {
     self.id = id
     self.formerIDs = formerIDs
     self.recordedID = recordedID ?? id
-    self.tagMasterKeys = tagMasterKeys
+    self.macMasterKeys = macMasterKeys
     self.quotaBytes = quotaBytes
   }
 }
@@ -36,7 +36,7 @@ public struct SessionParameters: Hashable, Sendable, Codable {
   public var sizeBytes: UInt64?
   /// The chunk size that the client asks for.
   public var chunkBytes: Int
-  /// Chosen by the client; the tags are bound to it.
+  /// Chosen by the client; the MACs are bound to it.
   public var nonce: [UInt8]
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64

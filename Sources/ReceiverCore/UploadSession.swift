@@ -67,7 +67,7 @@ struct UploadSession: Sendable {
 
   /// Nothing of it is in flight, and no client has reason to rely on what it holds.
   var isIdle: Bool {
-    guard !isReliedUpon, !isArriving, !isBeingWritten else { return false }
+    guard !mayHoldOnlyCopy, !isArriving, !isBeingWritten else { return false }
     switch phase {
     case .open: return true
     case .recovered(let parked, let isVerifying): return parked.isEmpty && !isVerifying
@@ -84,14 +84,14 @@ struct UploadSession: Sendable {
 
   /// Its client has asked for its chunks to be on the disk, and may have given up its own copy of them; or it may have done so
   /// before a restart.
-  var isReliedUpon = false
+  var mayHoldOnlyCopy = false
   let facts: SessionRecord
   /// What lay under the name when it was opened, of the same file; nil after a restart.
   var published: PublishedContent?
   /// It begins with that.
   var isBased = false
   /// One for each token of its user.
-  var tagKeys: [[UInt8]]
+  var macKeys: [[UInt8]]
   var phase: Phase
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
   var held = ChunkTable()
@@ -122,9 +122,9 @@ struct UploadSession: Sendable {
   /// Changes with every change of what is stored.
   var generation: UInt64 = 0
 
-  init(facts: SessionRecord, tagKeys: [[UInt8]], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
+  init(facts: SessionRecord, macKeys: [[UInt8]], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
     self.facts = facts
-    self.tagKeys = tagKeys
+    self.macKeys = macKeys
     self.phase = phase
     self.writesLeft = writesLeft
     self.lastChange = lastChange

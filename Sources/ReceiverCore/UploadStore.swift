@@ -130,21 +130,21 @@ public struct RecoveredSession: Sendable {
   /// The chunks on record.
   public var recordedChunks: ChunkTable
   /// Its client may have given up its own copy.
-  public var isReliedUpon: Bool
+  public var mayHoldOnlyCopy: Bool
 
   /// A session as it was found.
   public init(
-    facts: SessionRecord, lastChange: Milliseconds, recordedChunks: ChunkTable, isReliedUpon: Bool
+    facts: SessionRecord, lastChange: Milliseconds, recordedChunks: ChunkTable, mayHoldOnlyCopy: Bool
   ) {
     self.facts = facts
     self.lastChange = lastChange
     self.recordedChunks = recordedChunks
-    self.isReliedUpon = isReliedUpon
+    self.mayHoldOnlyCopy = mayHoldOnlyCopy
   }
 }
 
 /// A session of which the store cannot say what it holds.
-public struct SetAsideSession: Hashable, Sendable {
+public struct QuarantinedSession: Hashable, Sendable {
   /// Its name.
   public var id: SessionID
   /// What is wrong, for the log.
@@ -165,7 +165,7 @@ public struct RecoveredState: Sendable {
   /// Sessions that are not published, with the time of their last change and the sizes of the chunks on record.
   public var open: [RecoveredSession] = []
   /// Sessions that are published, and whether a client relied upon them before.
-  public var published: [(facts: SessionRecord, receipt: PublicationReceipt, isReliedUpon: Bool)] = []
+  public var published: [(facts: SessionRecord, receipt: PublicationReceipt, mayHoldOnlyCopy: Bool)] = []
   /// Whole files that are published, oldest first.
   public var wholeFiles: [RecoveredWholeFile] = []
 
@@ -182,7 +182,7 @@ public struct RecoveredState: Sendable {
   /// What is wrong with what was remembered of spools.
   public var spoolTrouble: String?
   /// Sessions that could not be read, and why. They are left as they are, and checked again.
-  public var setAside: [SetAsideSession] = []
+  public var quarantined: [QuarantinedSession] = []
 
   /// Nothing.
   public init() {}
@@ -191,15 +191,15 @@ public struct RecoveredState: Sendable {
 extension ReceiverCore {
   /// Takes over what the store found.
   public mutating func recover(_ state: RecoveredState) {
-    for session in state.setAside { setAside[session.id] = session }
+    for session in state.quarantined { quarantined[session.id] = session }
     for session in state.open {
       recover(
         open: session.facts, lastChange: session.lastChange, recordedChunks: session.recordedChunks,
-        isReliedUpon: session.isReliedUpon)
+        mayHoldOnlyCopy: session.mayHoldOnlyCopy)
     }
     if state.pause > 0 { earlierRun = (state.lastRun, state.pause) }
     for session in state.published {
-      recover(published: session.facts, receipt: session.receipt, isReliedUpon: session.isReliedUpon)
+      recover(published: session.facts, receipt: session.receipt, mayHoldOnlyCopy: session.mayHoldOnlyCopy)
     }
     for file in state.wholeFiles { recover(file) }
     finished.sort { $0.at < $1.at }

@@ -18,7 +18,7 @@ public enum ThreadRoom {
 
   /// What is wrong where there are fewer, with the number that is needed; nil where there are enough.
   /// - Parameter perProcessor: Those of pools that have as many threads as the machine has processors.
-  public static func lack(of fixed: Int, perProcessor: Int) -> String? {
+  public static func shortageMessage(of fixed: Int, perProcessor: Int) -> String? {
     let needed = fixed + perProcessor * max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
     let found = count(upTo: needed)
     guard found < needed else { return nil }

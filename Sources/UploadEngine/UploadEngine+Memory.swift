@@ -146,10 +146,10 @@ extension UploadEngine {
         apply { $0.loadEnded(id, .unreadable, at: $1) }
         continue
       }
-      let meeting = entry.map { contents.meet(at: $0.path) } ?? .missing
+      let result = entry.map { contents.rescan(at: $0.path) } ?? .missing
       apply { schedule, now in
         if let entry { schedule.recall(entry) }
-        schedule.loadEnded(id, meeting, at: now)
+        schedule.loadEnded(id, result, at: now)
       }
     }
   }
@@ -198,7 +198,7 @@ extension UploadEngine {
         searches.contains(.end) ? .done(.end) : searches.isEmpty ? .again : .done(searches.removeFirst())
       }
       switch next {
-      case .below(let folder): _ = contents.meetAll(below: folder) { isUnloaded($0) }
+      case .below(let folder): _ = contents.rescanAll(below: folder) { isUnloaded($0) }
       case .seek: seek(in: contents)
       case .end: return
       }
@@ -207,7 +207,7 @@ extension UploadEngine {
 
   private func seek(in contents: any FileContents) {
     let sought = state.withLock { $0.schedule.soughtFiles }
-    let hasLookedAtAll = contents.meetAll(below: .root) { id in state.withLock { $0.schedule.isSought(id) } }
+    let hasLookedAtAll = contents.rescanAll(below: .root) { id in state.withLock { $0.schedule.isSought(id) } }
     let left = hasLookedAtAll ? sought.filter { id in state.withLock { $0.schedule.isSought(id) } } : []
     for id in left { recall(id) }
     apply { $0.soughtInVain(left, at: $1) }
@@ -228,7 +228,7 @@ extension UploadEngine {
   public func load(at path: RelativePath) -> Bool {
     guard isBeyondMemory, let contents = parts.withLock({ $0.contents }) else { return false }
     waitForRoom(atMostNanoseconds: Self.askedNanoseconds) { $0.hasRoomForAsked(at: $1) }
-    guard case .met(let id) = contents.meet(at: path) else { return false }
+    guard case .found(let id) = contents.rescan(at: path) else { return false }
     apply { $0.askedOf(id, at: $1) }
     return true
   }

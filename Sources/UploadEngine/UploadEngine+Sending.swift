@@ -36,7 +36,7 @@ extension UploadEngine {
     for order in orders {
       if notStarted.withLock({ $0[order.id] }) == true {
         completed(order.id, .refused(StepFailure(.transport(.cancelled), "It was not wanted any more.")))
-      } else if order.order.contents.contains(where: { contents?.isChangedByHand($0) == true }) {
+      } else if order.order.contents.contains(where: { contents?.isChangedOutsideMount($0) == true }) {
         let failure = StepFailure(.transport(.bodyUnavailable), "The spool's copy is not what was read of it.")
         completed(order.id, .refused(failure))
       } else {

@@ -100,8 +100,8 @@ final class SimulatedCapture {
       self.activity = activity
     }
 
-    /// As `Filesystem.quietEpoch`.
-    func quietEpoch(at offset: UInt64) -> UInt64? { chunks?.quietEpoch(at: offset) }
+    /// As `Filesystem.stableEpoch`.
+    func stableEpoch(at offset: UInt64) -> UInt64? { chunks?.stableEpoch(at: offset) }
 
     /// As `CapturedFile.State.contentIntegrity`.
     var contentIntegrity: ContentIntegrity { activity.hasOpenRevision ? integrity : settledIntegrity }
@@ -309,7 +309,7 @@ final class SimulatedCapture {
       let offset = UInt64(chunk.index) * UInt64(candidate.chunkBytes)
       let isStill =
         candidate.isGrowing
-        ? file.chunks?.chunkBytes == candidate.chunkBytes && file.quietEpoch(at: offset) == chunk.epoch
+        ? file.chunks?.chunkBytes == candidate.chunkBytes && file.stableEpoch(at: offset) == chunk.epoch
         : file.activity.epoch == chunk.epoch && file.activity.isQuiet
       var released = file.released ?? ReleasedChunks(chunkBytes: candidate.chunkBytes)
       guard isStill, released.chunkBytes == candidate.chunkBytes,
@@ -415,16 +415,16 @@ final class SimulatedCapture {
     noteSettled(file)
   }
 
-  /// As `Filesystem.meet`: a file is found again.
-  func meet(at path: RelativePath) -> SpoolMeeting {
+  /// As `Filesystem.rescan`: a file is found again.
+  func rescan(at path: RelativePath) -> RescanResult {
     guard let file = byName[path] else { return .missing }
     if fails(.look) { return .unreadable }
     announceFound(file, again: true)
-    return .met(file.id)
+    return .found(file.id)
   }
 
   /// A program that queries a file makes the daemon find it.
-  func meetIfUnloaded(_ file: File) {
+  func rescanIfUnloaded(_ file: File) {
     guard sink?.isUnloaded(file.id) == true else { return }
     announceFound(file, again: true)
   }
@@ -612,7 +612,7 @@ final class SimulatedCapture {
 
   func setAttributes(of name: RelativePath, mode: UInt32) {
     guard let file = byName[name] else { return }
-    meetIfUnloaded(file)
+    rescanIfUnloaded(file)
     file.mode = mode
     if !file.activity.isGone { sink?.handle(.attributesChanged(facts(of: file, isAnswer: false))) }
   }

@@ -480,7 +480,7 @@ extension SimulatedCapture.File {
 extension ReadOrder {
   /// As `ChunkReader` checks it.
   fileprivate func isCurrent(_ capture: SimulatedCapture.File) -> Bool {
-    guard !isOfGrowingFile else { return capture.quietEpoch(at: offset) == epoch }
+    guard !isOfGrowingFile else { return capture.stableEpoch(at: offset) == epoch }
     return capture.activity.epoch == epoch && capture.activity.mutationsInFlight == 0
   }
 }

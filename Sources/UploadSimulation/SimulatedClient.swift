@@ -225,7 +225,7 @@ final class SimulatedClient: CopyHolder {
   @discardableResult
   func execute(_ command: FileCommand, on id: FileID) -> Bool {
     world.trace("\(command.rawValue) \(id)")
-    if let file = capture.file(id) { capture.meetIfUnloaded(file) }
+    if let file = capture.file(id) { capture.rescanIfUnloaded(file) }
     // The client uses the spool's latest report, whatever the spool could report now.
     if command == .publish, isHeldBack(id) { capture.want(id) }
     var outcome = FileCommandOutcome.unknownFile
@@ -304,10 +304,10 @@ final class SimulatedClient: CopyHolder {
     for id in ids {
       world.time.after(world.random.duration(.microseconds(50)...(.milliseconds(20)))) { [self] in
         guard self.life == life else { return }
-        let meeting = storage.catalog[id].map { capture.meet(at: $0.path) } ?? .missing
+        let result = storage.catalog[id].map { capture.rescan(at: $0.path) } ?? .missing
         guard self.life == life else { return }
         recall(id)
-        apply { $0.loadEnded(id, meeting, at: $1) }
+        apply { $0.loadEnded(id, result, at: $1) }
       }
     }
   }
@@ -318,7 +318,7 @@ final class SimulatedClient: CopyHolder {
     world.time.after(world.random.duration(.milliseconds(1)...(.seconds(1)))) { [self] in
       guard self.life == life else { return }
       for id in sought where schedule?.isSought(id) == true {
-        if let file = capture.file(id), !file.names.isEmpty { capture.meetIfUnloaded(file) }
+        if let file = capture.file(id), !file.names.isEmpty { capture.rescanIfUnloaded(file) }
       }
       guard self.life == life else { return }
       let left = sought.filter { schedule?.isSought($0) == true }

@@ -108,7 +108,7 @@ final class SimulatedDaemon: CaptureSink {
 
   func settled(_ file: SimulatedCapture.File) { for client in clients { client.waits?.settled(file) } }
   func wait(for file: SimulatedCapture.File) {
-    capture.meetIfUnloaded(file)
+    capture.rescanIfUnloaded(file)
     for client in clients { client.waits?.begin(file, client) }
   }
   var hasRoomForFiles: Bool { clients.allSatisfy(\.hasRoomForFiles) }

@@ -60,7 +60,7 @@ final class SimulatedReceiver {
   private var life = 0
   private(set) var jobCount = 0
   /// Sessions that the last start could not read.
-  private var setAsideCount = 0
+  private var quarantinedCount = 0
 
   init(_ world: World) {
     self.world = world
@@ -90,7 +90,7 @@ final class SimulatedReceiver {
       world.trace("receiver: cannot start")
       return startLater()
     }
-    setAsideCount = found.setAside.count
+    quarantinedCount = found.quarantined.count
     let after = LookupSet(store.openSessions)
     if let lost = before.first(where: { !after.contains($0) }) {
       world.fail(.retention, "session \(lost.text) was there, and is deleted at the start")
@@ -135,8 +135,8 @@ final class SimulatedReceiver {
   }
 
   /// What could not be read at the last start is read at the next one.
-  func retrySetAside() {
-    guard isUp, setAsideCount > 0 else { return }
+  func retryQuarantined() {
+    guard isUp, quarantinedCount > 0 else { return }
     world.trace("receiver: is started anew for what it could not read")
     crash()
   }
@@ -488,7 +488,7 @@ extension RecoveredState {
   /// The planted mistake of `expireReliedUpon`.
   fileprivate var reliedUponByNoClient: RecoveredState {
     var state = self
-    for index in state.open.indices { state.open[index].isReliedUpon = false }
+    for index in state.open.indices { state.open[index].mayHoldOnlyCopy = false }
     return state
   }
 }

@@ -585,7 +585,7 @@ extension SimulatedStore {
           continue
         }
         world.trace("receiver: \(session.text) cannot be read")
-        state.setAside.append(.init(id: session, why: "the simulated disk fails", isDamaged: false))
+        state.quarantined.append(.init(id: session, why: "the simulated disk fails", isDamaged: false))
       }
     }
     try recoverWholeFiles(into: &state)
@@ -599,7 +599,7 @@ extension SimulatedStore {
       do throws(DiskFailure) {
         try recover(session, into: &state)
       } catch {
-        state.setAside.append(.init(id: session, why: "the simulated disk fails", isDamaged: false))
+        state.quarantined.append(.init(id: session, why: "the simulated disk fails", isDamaged: false))
       }
     }
     return state
@@ -627,32 +627,32 @@ extension SimulatedStore {
     for _ in 0..<3 { try look() }
     guard let facts = facts(of: session) else {
       if disk.bytes(data)?.isEmpty ?? true { return remove(session) }
-      return state.setAside.append(.init(id: session, why: "its journal is gone", isDamaged: true))
+      return state.quarantined.append(.init(id: session, why: "its journal is gone", isDamaged: true))
     }
     let records = records(in: journal)
     var committing: (PublicationReceipt, UInt64)?
-    var (isPublished, isReliedUpon) = (false, false)
+    var (isPublished, mayHoldOnlyCopy) = (false, false)
     let chunks = Self.chunks(of: records, facts)
     for record in records {
       switch record {
       case .committing(let receipt, let node): committing = (receipt, node)
       case .published: isPublished = true
-      case .reliedUpon: isReliedUpon = true
+      case .reliedUpon: mayHoldOnlyCopy = true
       default: break
       }
     }
     // The data is under its name, or another file has taken that.
     if committing != nil, disk.node(data) == nil { world.wasPublished(session.text) }
     if isPublished, let committing {
-      state.published.append((facts, committing.0, isReliedUpon))
+      state.published.append((facts, committing.0, mayHoldOnlyCopy))
     } else if disk.node(data) != nil {
       state.open.append(
         .init(
           facts: facts, lastChange: disk.node(journal)?.modifiedMilliseconds ?? 0, recordedChunks: chunks,
-          isReliedUpon: isReliedUpon))
+          mayHoldOnlyCopy: mayHoldOnlyCopy))
     } else if let committing, try isShown(committing.0, node: committing.1) {
       try? append(.published, to: journal)
-      state.published.append((facts, committing.0, isReliedUpon))
+      state.published.append((facts, committing.0, mayHoldOnlyCopy))
     } else {
       remove(session)
     }

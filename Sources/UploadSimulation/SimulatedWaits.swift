@@ -111,13 +111,13 @@ final class SimulatedWaits {
         continue
       }
       world.trace("wait \(number) ends: \(outcome)")
-      if !isTrue(outcome, of: wait, client) {
+      if !isJustified(outcome, of: wait, client) {
         world.fail(.waits, "wait \(number) for \(wait.file) ends too early: \(outcome)")
       }
     }
   }
 
-  private func isTrue(_ outcome: DeliveryOutcome, of wait: Wait, _ client: SimulatedClient) -> Bool {
+  private func isJustified(_ outcome: DeliveryOutcome, of wait: Wait, _ client: SimulatedClient) -> Bool {
     let file = client.capture.file(wait.file)
     let isThere = file?.names.isEmpty == false
     let (state, code) = client.explanation(of: wait.file)

@@ -127,7 +127,7 @@ final class SimulationRun {
       route.network.heal()
       route.peer.liftQuota()
       if !route.peer.isUp { route.peer.start() }
-      route.peer.retrySetAside()
+      route.peer.retryQuarantined()
     }
     // What could not be read at its start is read at the next one.
     if world.scenario.failingDisks > 0 { daemon.stop() }

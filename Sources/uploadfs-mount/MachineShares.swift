@@ -11,23 +11,26 @@ enum MachineShares {
 
   /// Before anything starts a thread.
   static func requireThreads(_ needs: MachineRequirements) throws(ToolFailure) {
-    guard let lack = ThreadRoom.lack(of: needs.threads, perProcessor: MachineRequirements.threadsPerProcessor) else {
+    guard
+      let shortage = ThreadRoom.shortageMessage(
+        of: needs.threads, perProcessor: MachineRequirements.threadsPerProcessor)
+    else {
       return
     }
-    throw ToolFailure(.internalError, lack)
+    throw ToolFailure(.internalError, shortage)
   }
 
   static func say(_ needs: MachineRequirements, _ logger: Logger) {
     var limit = rlimit()
     if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0,
-      let lack = needs.lack(ofDescriptors: UInt64(limit.rlim_cur))
+      let shortage = needs.shortageMessage(ofDescriptors: UInt64(limit.rlim_cur))
     {
-      logger.warning("\(lack)")
+      logger.warning("\(shortage)")
     }
     if let available = MemoryPressure().availableBytes(),
-      let lack = needs.lack(ofMemory: available, takenBytes: memoryTaken)
+      let shortage = needs.shortageMessage(ofMemory: available, takenBytes: memoryTaken)
     {
-      logger.warning("\(lack)")
+      logger.warning("\(shortage)")
     }
   }
 }

@@ -143,7 +143,9 @@ struct Serve: AsyncParsableCommand {
     raiseFileLimit()
     forbidCoreDumps()
     uploadfs_end_on_faults()
-    if let lack = ThreadRoom.lack(of: 12, perProcessor: 4) { throw StartFailure(.other, "\(lack).").exit() }
+    if let shortage = ThreadRoom.shortageMessage(of: 12, perProcessor: 4) {
+      throw StartFailure(.other, "\(shortage).").exit()
+    }
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
     let signals = await StopSignals()

@@ -68,7 +68,7 @@ extension OperatorListing {
     let idle = days > 1 ? "\(days) d" : idleSeconds >= 7200 ? "\(idleSeconds / 3600) h" : "\(idleSeconds) s"
     let parts = [
       id, name.map(\.debugDescription) ?? "-", "held \(heldBytes)", size.map { "of \($0) bytes" } ?? "bytes",
-      "idle \(idle)", root.map { "in \($0)" }, user.map { "of user \($0)" }, isReliedUpon ? "kept" : nil,
+      "idle \(idle)", root.map { "in \($0)" }, user.map { "of user \($0)" }, mayHoldOnlyCopy ? "kept" : nil,
       trouble.map { "damaged: \($0.debugDescription)" },
     ]
     return parts.compactMap(\.self).joined(separator: "  ")

@@ -121,8 +121,10 @@ struct Startup {
     let bytes = BodyMemory.bytes(of: available, largestBody: largestBody)
     guard let available, bytes < BodyMemory.most else { return bytes }
     logger.notice("request bodies have at most \(bytes >> 20) MiB of memory: \(available >> 20) MiB are available")
-    if let lack = BodyMemory.lack(of: available, takenBytes: Startup.memoryTaken, largestBody: largestBody) {
-      logger.warning("\(lack)")
+    if let shortage = BodyMemory.shortageMessage(
+      of: available, takenBytes: Startup.memoryTaken, largestBody: largestBody)
+    {
+      logger.warning("\(shortage)")
     }
     return bytes
   }

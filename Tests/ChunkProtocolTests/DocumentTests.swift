@@ -105,12 +105,12 @@ import Testing
 
   @Test(.promises("P88")) func example_isComputedByTheCode() {
     let nonce = (0..<32).map { UInt8($0) }
-    let master = ChunkTag.masterKey(credentialSecret: Array("example-token".utf8))
-    let key = ChunkTag.sessionKey(masterKey: master, nonce: nonce, sessionID: "0123456789abcdef")
-    let tag = ChunkTag.tag(
+    let master = ChunkMAC.masterKey(credentialSecret: Array("example-token".utf8))
+    let key = ChunkMAC.sessionKey(masterKey: master, nonce: nonce, sessionID: "0123456789abcdef")
+    let mac = ChunkMAC.mac(
       key: key, index: 7, sizeBytes: 3, chunkSHA256: sha256(Array("abc".utf8)), sessionID: "0123456789abcdef",
       nonce: nonce)
-    for bytes in [master, key, tag] { #expect(protocolText.contains(Hex.encode(bytes))) }
+    for bytes in [master, key, mac] { #expect(protocolText.contains(Hex.encode(bytes))) }
   }
 
   /// The names of an object's members.

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct HeaderTests {
   private let chunk = ChunkHeaders(
-    sha256: sha256([]), crc32c: 0x00ab_cdef, sizeBytes: 4_194_304, encoding: .lz4, tag: sha256([1]).bytes,
+    sha256: sha256([]), crc32c: 0x00ab_cdef, sizeBytes: 4_194_304, encoding: .lz4, mac: sha256([1]).bytes,
     contentSHA256: sha256([2]))
 
   @Test(.promises("P22")) func chunkHeaders_areWrittenAsDocumented() {

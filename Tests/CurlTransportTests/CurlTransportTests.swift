@@ -395,7 +395,7 @@ struct CurlTransportTests {
         Issue.record("the page counts as an answer")
         return
       }
-      #expect(error.kind == .answeredEarly && error.isOfPage)
+      #expect(error.kind == .answeredEarly && error.answerIsHTML)
       #expect(error.message.contains("a web page “Guest network” (200)"), "\(error)")
     }
   }

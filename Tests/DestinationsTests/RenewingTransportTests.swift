@@ -137,7 +137,7 @@ private final class ForbiddingServer: HTTPTransport {
     }
   }
 
-  /// Regression: it was sent with the right token and the tags of the wrong one.
+  /// Regression: it was sent with the right token and the MACs of the wrong one.
   @Test(.promises("DE136")) func whatWasMadeWithACredentialThatWasNeverAccepted_isMadeAnew() {
     let signer = ChunkSigner(.bearer("former"))
     let box = box

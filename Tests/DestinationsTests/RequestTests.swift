@@ -117,8 +117,8 @@ import UploadEngine
     #expect(headers.sizeBytes == 9)
     #expect(headers.encoding == .identity)
     #expect(
-      headers.tag
-        == ProtocolReference.tag(
+      headers.mac
+        == ProtocolReference.mac(
           secret: "secret-token", nonce: Fixture.nonce, sessionID: "s-1_A", index: 3, Array("123456789".utf8)))
   }
 
@@ -259,8 +259,8 @@ import UploadEngine
     let chunk = try ChunkHeaders(reading: request.header)
     let text = file.idempotencyKey.text
     #expect(
-      chunk.tag
-        == ProtocolReference.tag(
+      chunk.mac
+        == ProtocolReference.mac(
           secret: "secret-token", nonce: Fixture.nonce, sessionID: text, index: 0, Array("123456789".utf8)))
   }
 

@@ -17,10 +17,10 @@ import UploadEngine
     #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/zeros")
     let body = try WireJSON.decode(ZerosRequest.self, from: request.content)
     #expect(body.ranges == [ChunkIndexRange(first: 0, last: 2), ChunkIndexRange(first: 7, last: 199_999)])
-    let tag = ProtocolReference.zerosTag(
+    let mac = ProtocolReference.zerosMAC(
       secret: Fixture.token, nonce: Fixture.nonce, sessionID: "s-1_A", chunkBytes: 512,
       ranges: [(first: 0, last: 2), (first: 7, last: 199_999)])
-    #expect(body.tag == ProtocolReference.hex(tag))
+    #expect(body.mac == ProtocolReference.hex(mac))
     #expect(ChunkDigest(ofZeros: 512).sha256.bytes == ProtocolReference.sha256([UInt8](repeating: 0, count: 512)))
     #expect(ChunkDigest(ofZeros: 512).crc32c == ProtocolReference.crc32c([UInt8](repeating: 0, count: 512)))
   }

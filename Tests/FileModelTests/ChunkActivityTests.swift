@@ -71,14 +71,14 @@ import Testing
   @Test func aChunkIsNotQuietWhileSomethingWritesToIt() throws {
     var writer = Writer()
     writer.write(0..<300)
-    #expect(writer.activity.quietEpoch(at: 120) == 8)
+    #expect(writer.activity.stableEpoch(at: 120) == 8)
     let mutation = writer.begin(.bytes(150..<160))
-    #expect(writer.activity.quietEpoch(at: 100) == nil)
-    #expect(writer.activity.quietEpoch(at: 0) == 8)
+    #expect(writer.activity.stableEpoch(at: 100) == nil)
+    #expect(writer.activity.stableEpoch(at: 0) == 8)
     let during = try writer.report()
     #expect(during.changes.filter { !$0.isQuiet }.map(\.index) == [1])
     writer.activity.end(mutation, writtenBytes: 10)
-    #expect(writer.activity.quietEpoch(at: 100) == 9)
+    #expect(writer.activity.stableEpoch(at: 100) == 9)
     let after = try writer.report()
     #expect(after.changes == [ChunkChange(index: 1, epoch: 9, isCovered: true, isQuiet: true)])
   }
@@ -119,7 +119,7 @@ import Testing
     let report = try #require(taken)
     #expect(report.changes.filter(\.isCovered).map(\.index) == [0, 4])
     #expect(report.writtenEndBytes == 500)
-    #expect(activity.quietEpoch(at: 200) == 7)
+    #expect(activity.stableEpoch(at: 200) == 7)
   }
 
   @Test func roomThatIsReservedIsNotWritten() throws {
@@ -135,9 +135,9 @@ import Testing
   @Test func nothingIsQuietWhileTheSizeChanges() throws {
     var writer = Writer(sizeBytes: 300)
     let mutation = writer.begin(.size(200))
-    #expect(writer.activity.quietEpoch(at: 0) == nil)
+    #expect(writer.activity.stableEpoch(at: 0) == nil)
     writer.activity.end(mutation, writtenBytes: 0)
-    #expect(writer.activity.quietEpoch(at: 0) == 7)
+    #expect(writer.activity.stableEpoch(at: 0) == 7)
   }
 
   /// Regression: each `ftruncate` of a growing file made all of its chunks news, which then waited for quiet anew: nothing was
@@ -148,7 +148,7 @@ import Testing
     writer.resize(1000)
     let longer = try writer.report()
     #expect(longer.changes.isEmpty && longer.writtenEndBytes == 350)
-    #expect(writer.activity.quietEpoch(at: 0) == 7 && writer.activity.quietEpoch(at: 300) == 7)
+    #expect(writer.activity.stableEpoch(at: 0) == 7 && writer.activity.stableEpoch(at: 300) == 7)
   }
 
   @Test func whatWasReportedWhileTheSizeChanged_isReportedAgain() throws {
@@ -185,12 +185,12 @@ import Testing
 
   @Test func nothingIsQuietUntilWritesOfBeforeHaveEnded() throws {
     var writer = Writer(sizeBytes: 300, mutationsInFlight: 2)
-    #expect(writer.activity.quietEpoch(at: 0) == nil)
+    #expect(writer.activity.stableEpoch(at: 0) == nil)
     writer.activity.end(ContentMutation(.bytes(0..<10), epoch: 6), writtenBytes: 10)
-    #expect(writer.activity.quietEpoch(at: 0) == nil)
+    #expect(writer.activity.stableEpoch(at: 0) == nil)
     _ = try writer.report()
     writer.activity.end(ContentMutation(.bytes(0..<10), epoch: 7), writtenBytes: 10)
-    #expect(writer.activity.quietEpoch(at: 0) == 7)
+    #expect(writer.activity.stableEpoch(at: 0) == 7)
     let report = try writer.report()
     #expect(report.changes.map(\.index).sorted() == [0, 1, 2], "all of them are news")
   }
@@ -213,7 +213,7 @@ import Testing
     writer.activity.end(mutation, writtenBytes: 1)
     let report = writer.activity.takeReport(of: Self.file, sizeBytes: far)
     #expect(report == nil)
-    #expect(writer.activity.quietEpoch(at: 0) == nil)
+    #expect(writer.activity.stableEpoch(at: 0) == nil)
   }
 
   /// The rule on which everything rests: equal epochs, quiet before, mean that nothing touched the chunk in between.
@@ -231,7 +231,7 @@ import Testing
         underWay.append(writer.begin(extent))
         // What was read of a chunk that is touched is not what it will be.
         for read in reads where extent.touches(read.index) {
-          let now = writer.activity.quietEpoch(at: read.index * 100)
+          let now = writer.activity.stableEpoch(at: read.index * 100)
           #expect(now != read.epoch, "seed \(seed): chunk \(read.index) changes and looks the same")
         }
         reads.removeAll { extent.touches($0.index) }
@@ -239,11 +239,11 @@ import Testing
         guard !underWay.isEmpty else { continue }
         let mutation = underWay.remove(at: Int.random(in: 0..<underWay.count, using: &random))
         writer.activity.end(mutation, writtenBytes: Bool.random(using: &random) ? 250 : nil)
-        #expect(!underWay.isEmpty || writer.activity.quietEpoch(at: 0) != nil || writer.epoch == 7)
+        #expect(!underWay.isEmpty || writer.activity.stableEpoch(at: 0) != nil || writer.epoch == 7)
       case 4: _ = writer.activity.takeReport(of: Self.file, sizeBytes: 0)
       default:
         let index = UInt64.random(in: 0..<12, using: &random)
-        guard let epoch = writer.activity.quietEpoch(at: index * 100) else { continue }
+        guard let epoch = writer.activity.stableEpoch(at: index * 100) else { continue }
         #expect(!underWay.contains { $0.extent.touches(index) }, "seed \(seed): chunk \(index) is being written")
         reads.append((index, epoch))
       }

@@ -32,8 +32,8 @@ import Testing
     #expect(try report(for: first, chunkBytes: 100).changes.isEmpty, "it has heard of that")
     let theirs = try report(for: second, chunkBytes: 250)
     #expect(theirs.changes.map(\.index).sorted() == [0, 1] && theirs.subscriber == second)
-    #expect(chunks.quietEpoch(for: first, at: 200) == 1)
-    #expect(chunks.quietEpoch(for: SubscriberID(number: 2), at: 200) == nil)
+    #expect(chunks.stableEpoch(for: first, at: 200) == 1)
+    #expect(chunks.stableEpoch(for: SubscriberID(number: 2), at: 200) == nil)
   }
 
   @Test mutating func followersWithChunksOfTheSameLength_doNotTakeEachOthersNews() throws {

@@ -95,52 +95,52 @@ enum CertificateTransparencyVectors {
   }
 }
 
-@Suite struct ChunkTagTests {
+@Suite struct ChunkMACTests {
   private let nonce = Array(0..<32) as [UInt8]
   private let digest = sha256([])
 
   @Test(.promises("P87", "P88")) func tag_followsTheFormula() {
-    let master = ChunkTag.masterKey(credentialSecret: Array("token".utf8))
+    let master = ChunkMAC.masterKey(credentialSecret: Array("token".utf8))
     #expect(
       master
         == HKDFSHA256.derive(
           inputKey: Array("token".utf8), salt: [], info: Array("uploadfs master key v1".utf8), byteCount: 32))
-    let key = ChunkTag.sessionKey(masterKey: master, nonce: nonce, sessionID: "s1")
+    let key = ChunkMAC.sessionKey(masterKey: master, nonce: nonce, sessionID: "s1")
     #expect(
       key
         == HKDFSHA256.derive(
           inputKey: master, salt: nonce, info: Array("uploadfs chunk hmac v1s1".utf8), byteCount: 32))
-    let tag = ChunkTag.tag(
+    let mac = ChunkMAC.mac(
       key: key, index: 0x0102_0304, sizeBytes: 0x0506, chunkSHA256: digest, sessionID: "s1", nonce: nonce)
     var message: [UInt8] = [4, 3, 2, 1, 6, 5, 0, 0, 0, 0, 0, 0]
     message += Array("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855s1".utf8) + nonce
-    #expect(tag == HMACSHA256.authenticate(message, key: key))
+    #expect(mac == HMACSHA256.authenticate(message, key: key))
   }
 
   /// Computed with Python's hmac and hashlib from docs/protocol.md.
   @Test(.promises("P88")) func tag_matchesTheDocumentsExample() {
-    let master = ChunkTag.masterKey(credentialSecret: Array("example-token".utf8))
-    let key = ChunkTag.sessionKey(masterKey: master, nonce: nonce, sessionID: "0123456789abcdef")
-    let tag = ChunkTag.tag(
+    let master = ChunkMAC.masterKey(credentialSecret: Array("example-token".utf8))
+    let key = ChunkMAC.sessionKey(masterKey: master, nonce: nonce, sessionID: "0123456789abcdef")
+    let mac = ChunkMAC.mac(
       key: key, index: 7, sizeBytes: 3, chunkSHA256: sha256(Array("abc".utf8)), sessionID: "0123456789abcdef",
       nonce: nonce)
     #expect(Hex.encode(master) == "39acbd35e0824dec4c33652e81455d0e6237153fc602573f8dec94e7ea4053c8")
     #expect(Hex.encode(key) == "6f2575bdfa396171c81e18255a31553751b83eaee127bc2c48e760d102b93e31")
-    #expect(Hex.encode(tag) == "690f364446be8dce993c38240cccb856a481f3daa0b566880bff7e31de5a52f7")
+    #expect(Hex.encode(mac) == "690f364446be8dce993c38240cccb856a481f3daa0b566880bff7e31de5a52f7")
   }
 
   @Test(.promises("P88")) func tag_isBoundToEveryInput() {
-    func tag(
+    func mac(
       key: UInt8 = 1, index: UInt32 = 0, size: UInt64 = 9, digest: Digest32 = sha256([]), session: String = "s",
       nonce: UInt8 = 0
     ) -> [UInt8] {
-      ChunkTag.tag(
+      ChunkMAC.mac(
         key: [UInt8](repeating: key, count: 32), index: index, sizeBytes: size, chunkSHA256: digest,
         sessionID: session, nonce: [UInt8](repeating: nonce, count: 32))
     }
-    let tags = [
-      tag(), tag(key: 2), tag(index: 1), tag(size: 8), tag(digest: sha256([1])), tag(session: "t"), tag(nonce: 1),
+    let macs = [
+      mac(), mac(key: 2), mac(index: 1), mac(size: 8), mac(digest: sha256([1])), mac(session: "t"), mac(nonce: 1),
     ]
-    #expect(Set(tags).count == tags.count)
+    #expect(Set(macs).count == macs.count)
   }
 }

@@ -33,16 +33,16 @@ import Testing
 
   /// RFC 4231, test case 2, and RFC 5869, test case 3, the first of its blocks.
   @Test func hmacAndHKDF_areThePublishedOnes() {
-    let tag = ProtocolReference.hmac(Array("Jefe".utf8), Array("what do ya want for nothing?".utf8))
-    #expect(ProtocolReference.hex(tag) == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
+    let mac = ProtocolReference.hmac(Array("Jefe".utf8), Array("what do ya want for nothing?".utf8))
+    #expect(ProtocolReference.hex(mac) == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
     let key = ProtocolReference.hkdf([UInt8](repeating: 0x0b, count: 22), salt: [], info: [])
     #expect(ProtocolReference.hex(key) == "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d")
   }
 
   @Test(.promises("P88")) func tag_isTheDocumentsExample() {
-    let tag = ProtocolReference.tag(
+    let mac = ProtocolReference.mac(
       secret: "example-token", nonce: Array(0..<32), sessionID: "0123456789abcdef", index: 7, Array("abc".utf8))
-    #expect(ProtocolReference.hex(tag) == "690f364446be8dce993c38240cccb856a481f3daa0b566880bff7e31de5a52f7")
+    #expect(ProtocolReference.hex(mac) == "690f364446be8dce993c38240cccb856a481f3daa0b566880bff7e31de5a52f7")
   }
 
   private func bytes(_ hex: String) -> [UInt8] {

@@ -772,19 +772,19 @@ extension MountConfiguration {
 
   @Test func tooLittle_isSaidWithWhatIsNeeded() throws {
     let needs = try needs()
-    #expect(needs.lack(ofDescriptors: 160) == nil && needs.lack(ofDescriptors: .max) == nil)
+    #expect(needs.shortageMessage(ofDescriptors: 160) == nil && needs.shortageMessage(ofDescriptors: .max) == nil)
     #expect(
-      needs.lack(ofDescriptors: 100)
+      needs.shortageMessage(ofDescriptors: 100)
         == "this process may have 100 files open; it needs 160 to deliver beside many open captures (ulimit -Hn, LimitNOFILE=)"
     )
     #expect(
-      needs.lack(ofDescriptors: 63)
+      needs.shortageMessage(ofDescriptors: 63)
         == "this process may have 63 files open; a mount with these settings needs 64, and 160 to deliver beside many open captures (ulimit -Hn, LimitNOFILE=)"
     )
-    #expect(needs.lack(ofMemory: .max, takenBytes: 12 << 20) == nil)
-    #expect(needs.lack(ofMemory: 36 << 20, takenBytes: 12 << 20) == nil)
+    #expect(needs.shortageMessage(ofMemory: .max, takenBytes: 12 << 20) == nil)
+    #expect(needs.shortageMessage(ofMemory: 36 << 20, takenBytes: 12 << 20) == nil)
     #expect(
-      needs.lack(ofMemory: 20 << 20, takenBytes: 12 << 20)
+      needs.shortageMessage(ofMemory: 20 << 20, takenBytes: 12 << 20)
         == "20 MiB of memory are available; a mount with these settings needs 48 MiB (MemoryMax=, or the machine's)")
   }
 }

@@ -30,8 +30,8 @@ package enum ProtocolReference {
     }
   }
 
-  /// The tag of a chunk with these bytes (P88).
-  package static func tag(
+  /// The MAC of a chunk with these bytes (P88).
+  package static func mac(
     secret: String, nonce: [UInt8], sessionID: String, index: UInt32, _ bytes: [UInt8]
   ) -> [UInt8] {
     let session = Array(sessionID.utf8)
@@ -42,8 +42,8 @@ package enum ProtocolReference {
     return hmac(key, message)
   }
 
-  /// The tag of ranges of chunks that are zeros (P89b).
-  package static func zerosTag(
+  /// The MAC of ranges of chunks that are zeros (P89b).
+  package static func zerosMAC(
     secret: String, nonce: [UInt8], sessionID: String, chunkBytes: Int, ranges: [(first: UInt32, last: UInt32)]
   ) -> [UInt8] {
     let session = Array(sessionID.utf8)

@@ -9,7 +9,7 @@ import Testing
     _ plainBytes: UInt32, _ encoding: ChunkEncoding, contentLength: UInt64? = nil, sent: [UInt8]? = nil
   ) throws -> AdmittedBody {
     let announced = AnnouncedBytes(
-      facts: ChunkChecksums(sha256: sha256([]), crc32c: 0, sizeBytes: plainBytes), tag: nil,
+      facts: ChunkChecksums(sha256: sha256([]), crc32c: 0, sizeBytes: plainBytes), mac: nil,
       contentLength: contentLength, encoding: encoding, sentSHA256: sent.map { sha256($0) })
     let coreRequest = CoreRequest.chunk(CredentialID("c"), SessionID("s"), index: 0, announced)
     guard case .readBody(let body) = coreRequest.outcome(of: .bodyAdmitted) else {

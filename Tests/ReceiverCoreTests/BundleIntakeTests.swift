@@ -39,9 +39,9 @@ import Testing
   ) throws -> [UInt8] {
     let facts = ChunkChecksums(of: plain)
     let nonce = [UInt8](repeating: 3, count: 32)
-    let tag = ProtocolReference.tag(secret: Self.token, nonce: nonce, sessionID: key, index: 0, plain)
+    let mac = ProtocolReference.mac(secret: Self.token, nonce: nonce, sessionID: key, index: 0, plain)
     let chunk = ChunkHeaders(
-      sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding, tag: tag,
+      sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding, mac: mac,
       contentSHA256: nil)
     let file = FileHeaders(
       idempotencyKey: try #require(IdempotencyKey(text: key)), nonce: nonce, modifiedNanoseconds: 5, mode: 0o600,

@@ -69,13 +69,13 @@ import Testing
     let core = CoreHarness()
     let id = core.opened()
     let bytes: [UInt8] = [1, 2, 3, 4]
-    for tag in [
-      [UInt8](repeating: 0, count: 32), core.tag(bytes, index: 1, session: id.text, token: CoreHarness.token),
-      core.tag(bytes, index: 0, session: "other", token: CoreHarness.token),
-      core.tag(bytes, index: 0, session: id.text, nonce: 8, token: CoreHarness.token),
-      core.tag(bytes, index: 0, session: id.text, token: CoreHarness.otherToken), [],
+    for mac in [
+      [UInt8](repeating: 0, count: 32), core.mac(bytes, index: 1, session: id.text, token: CoreHarness.token),
+      core.mac(bytes, index: 0, session: "other", token: CoreHarness.token),
+      core.mac(bytes, index: 0, session: id.text, nonce: 8, token: CoreHarness.token),
+      core.mac(bytes, index: 0, session: id.text, token: CoreHarness.otherToken), [],
     ] {
-      let request = core.begin(id, 0, bytes, tag: tag)
+      let request = core.begin(id, 0, bytes, mac: mac)
       core.send(.chunkArrived(request, CoreHarness.facts(bytes)))
       #expect(core.refusal(request) == .tagMismatch)
     }

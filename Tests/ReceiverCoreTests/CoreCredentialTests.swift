@@ -21,11 +21,11 @@ import Testing
     let core = CoreHarness()
     core.core = ReceiverCore(limits: core.limits, credentials: [user.core, core.other.core])
     core.core.recover(open: facts, lastChange: core.now)
-    // Tags under the token that opened the session, and under the new one.
+    // MACs under the token that opened the session, and under the new one.
     for (index, token) in [CoreHarness.token, "new"].enumerated() {
       let bytes: [UInt8] = [1, 2, 3, UInt8(index)]
-      let tag = core.tag(bytes, index: UInt32(index), session: facts.id, token: token)
-      let request = core.begin(facts.sessionID, UInt32(index), bytes, tag: tag, by: user)
+      let mac = core.mac(bytes, index: UInt32(index), session: facts.id, token: token)
+      let request = core.begin(facts.sessionID, UInt32(index), bytes, mac: mac, by: user)
       core.runEffects()
       core.send(.chunkArrived(request, CoreHarness.facts(bytes)))
       core.runEffects()
@@ -34,8 +34,8 @@ import Testing
         continue
       }
     }
-    let tag = core.tag([9], index: 2, session: facts.id, token: CoreHarness.otherToken)
-    let request = core.begin(facts.sessionID, 2, [9], tag: tag, by: user)
+    let mac = core.mac([9], index: 2, session: facts.id, token: CoreHarness.otherToken)
+    let request = core.begin(facts.sessionID, 2, [9], mac: mac, by: user)
     core.send(.chunkArrived(request, CoreHarness.facts([9])))
     #expect(core.refusal(request) == .tagMismatch)
     #expect(core.refusal(core.query(facts.sessionID, by: core.other)) == .sessionGone)
@@ -55,7 +55,7 @@ import Testing
     let before: [UInt8] = [1, 2, 3, 4]
     // Its body is on its way while the tokens are read anew.
     let request = core.begin(
-      facts.sessionID, 0, before, tag: core.tag(before, index: 0, session: facts.id, token: CoreHarness.token))
+      facts.sessionID, 0, before, mac: core.mac(before, index: 0, session: facts.id, token: CoreHarness.token))
     core.runEffects()
     let file = core.beginFile([7], name: "small", key: "small", by: core.other)
     core.runEffects()
@@ -76,7 +76,7 @@ import Testing
     }
     let after: [UInt8] = [5, 6, 7, 8]
     let next = core.begin(
-      facts.sessionID, 1, after, tag: core.tag(after, index: 1, session: facts.id, token: "new"), by: user)
+      facts.sessionID, 1, after, mac: core.mac(after, index: 1, session: facts.id, token: "new"), by: user)
     core.send(.chunkArrived(next, CoreHarness.facts(after)))
     core.runEffects()
     guard case .chunkStored(wasHeld: false)? = core.replies[next]?.last else {

@@ -137,25 +137,25 @@ final class CoreHarness {
     ChunkChecksums(of: bytes)
   }
 
-  func tag(_ bytes: [UInt8], index: UInt32, session: String, nonce: UInt8 = 7, token: String) -> [UInt8] {
-    ProtocolReference.tag(
+  func mac(_ bytes: [UInt8], index: UInt32, session: String, nonce: UInt8 = 7, token: String) -> [UInt8] {
+    ProtocolReference.mac(
       secret: token, nonce: [UInt8](repeating: nonce, count: 32), sessionID: session, index: index, bytes)
   }
 
   func begin(
-    _ id: SessionID, _ index: UInt32, _ bytes: [UInt8], tag: [UInt8]? = nil, length: UInt64? = nil,
+    _ id: SessionID, _ index: UInt32, _ bytes: [UInt8], mac: [UInt8]? = nil, length: UInt64? = nil,
     encoding: ChunkEncoding = .identity, by credential: Credential? = nil, free: UInt64 = 1_000_000
   ) -> RequestID {
     let request = makeRequest()
     let sender = credential ?? self.credential
-    let tag = tag ?? self.tag(bytes, index: index, session: id.text, token: sender.token ?? "")
+    let mac = mac ?? self.mac(bytes, index: index, session: id.text, token: sender.token ?? "")
     send(
       .beginChunk(
         request,
         ChunkHead(
           credential: sender.id, session: id, index: index,
           announced: AnnouncedBytes(
-            facts: CoreHarness.facts(bytes), tag: tag, contentLength: length, encoding: encoding),
+            facts: CoreHarness.facts(bytes), mac: mac, contentLength: length, encoding: encoding),
           freeBytes: free)))
     return request
   }
@@ -201,7 +201,7 @@ final class CoreHarness {
   }
 
   func zeros(
-    _ id: SessionID, _ ranges: [ChunkIndexRange], tag: [UInt8]? = nil, by credential: Credential? = nil,
+    _ id: SessionID, _ ranges: [ChunkIndexRange], mac: [UInt8]? = nil, by credential: Credential? = nil,
     free: UInt64 = 1_000_000
   ) -> RequestID {
     let request = makeRequest()
@@ -209,13 +209,13 @@ final class CoreHarness {
       .storeZeros(
         request,
         ZerosHead(
-          credential: (credential ?? self.credential).id, session: id, ranges: ranges, tag: tag ?? zerosTag(id, ranges),
+          credential: (credential ?? self.credential).id, session: id, ranges: ranges, mac: mac ?? zerosMAC(id, ranges),
           freeBytes: free)))
     return request
   }
 
-  func zerosTag(_ id: SessionID, _ ranges: [ChunkIndexRange], chunk: Int = 4) -> [UInt8] {
-    ProtocolReference.zerosTag(
+  func zerosMAC(_ id: SessionID, _ ranges: [ChunkIndexRange], chunk: Int = 4) -> [UInt8] {
+    ProtocolReference.zerosMAC(
       secret: CoreHarness.token, nonce: [UInt8](repeating: 7, count: 32), sessionID: id.text, chunkBytes: chunk,
       ranges: ranges.map { ($0.first, $0.last) })
   }
@@ -270,7 +270,7 @@ final class CoreHarness {
           credential: sender.id, idempotencyKey: key, name: name,
           announced: AnnouncedBytes(
             facts: CoreHarness.facts(bytes),
-            tag: tag(bytes, index: 0, session: key, token: sender.token ?? ""), contentLength: UInt64(bytes.count)),
+            mac: mac(bytes, index: 0, session: key, token: sender.token ?? ""), contentLength: UInt64(bytes.count)),
           nonce: [UInt8](repeating: 7, count: 32), modifiedNanoseconds: 0, mode: 0o644, ifExists: ifExists,
           ownership: ownership, receiptID: "receipt-\(request.value)", freeBytes: 1_000_000)))
     return request

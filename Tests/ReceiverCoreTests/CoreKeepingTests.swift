@@ -47,12 +47,12 @@ import Testing
       Issue.record("not opened")
       return
     }
-    for isReliedUpon in [true, false] {
+    for mayHoldOnlyCopy in [true, false] {
       let core = CoreHarness()
       core.core.recover(
-        open: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4]), isReliedUpon: isReliedUpon)
+        open: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4]), mayHoldOnlyCopy: mayHoldOnlyCopy)
       core.tick(after: 8 * 86_400_000)
-      #expect((core.refusal(core.query(facts.sessionID)) == .sessionExpired) != isReliedUpon)
+      #expect((core.refusal(core.query(facts.sessionID)) == .sessionExpired) != mayHoldOnlyCopy)
     }
   }
 
@@ -71,7 +71,7 @@ import Testing
       return
     }
     let core = isRestarted ? CoreHarness { $0.receiptsMax = 2 } : before
-    if isRestarted { core.core.recover(published: found.facts, receipt: receipt, isReliedUpon: true) }
+    if isRestarted { core.core.recover(published: found.facts, receipt: receipt, mayHoldOnlyCopy: true) }
     for _ in 0..<10 { core.tick(after: 604_800_000) }
     #expect(core.receipt(core.commit(id, CoreHarness.commitParameters(id, [1, 2, 3, 4]), receipt: "new")) == receipt)
     // Of those that were not relied upon a week is enough; of all there are so many.
@@ -123,7 +123,7 @@ import Testing
     core.tick(after: 5000)
     #expect(core.core.listing.map(\.id) == [id])
     #expect(core.core.listing.first?.heldBytes == 4 && core.core.listing.first?.age == 5000)
-    #expect(core.core.listing.first?.isReliedUpon == true && core.core.listing.first?.name == "scan.mov")
+    #expect(core.core.listing.first?.mayHoldOnlyCopy == true && core.core.listing.first?.name == "scan.mov")
     let end = core.makeRequest()
     core.send(.endByOperator(end, id))
     guard case .ended? = core.replies[end]?.last else {
@@ -148,7 +148,7 @@ import Testing
         .last)
     let core = CoreHarness()
     var found = RecoveredState()
-    found.setAside = [SetAsideSession(id: facts.sessionID, why: "EIO", isDamaged: isDamaged)]
+    found.quarantined = [QuarantinedSession(id: facts.sessionID, why: "EIO", isDamaged: isDamaged)]
     core.core.recover(found)
     return (core, facts.sessionID, facts)
   }
@@ -160,7 +160,7 @@ import Testing
   @Test("Regression: what could not be read at the start stayed so until the next one")
   func unreadSession_isReadAgainWithGrowingPauses() throws {
     let (core, id, facts) = try withUnread(false)
-    #expect(core.refusal(core.query(id)) == .storeFailed && core.core.setAsideCount == 1)
+    #expect(core.refusal(core.query(id)) == .storeFailed && core.core.quarantinedCount == 1)
     var pauses: [Milliseconds] = []
     var last = core.now
     for _ in 0..<70 where pauses.count < 6 {
@@ -170,19 +170,19 @@ import Testing
       last = core.now
       core.pending = []
       var still = RecoveredState()
-      still.setAside = [SetAsideSession(id: id, why: "EIO", isDamaged: false)]
+      still.quarantined = [QuarantinedSession(id: id, why: "EIO", isDamaged: false)]
       core.send(.rechecked([id], pauses.count % 2 == 0 ? .success(still) : .failure(.io("EIO"))))
-      #expect(core.core.setAsideCount == 1 && notes(core).isEmpty)
+      #expect(core.core.quarantinedCount == 1 && notes(core).isEmpty)
     }
     #expect(pauses.first == 3000 || pauses.first == 2000, "\(pauses)")
     #expect(zip(pauses.dropFirst(), pauses).allSatisfy { $0 >= $1 } && pauses.allSatisfy { $0 <= 30_000 }, "\(pauses)")
     var found = RecoveredState()
     found.open = [
       RecoveredSession(
-        facts: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4]), isReliedUpon: true)
+        facts: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4]), mayHoldOnlyCopy: true)
     ]
     core.send(.rechecked([id], .success(found)))
-    #expect(core.core.setAsideCount == 0 && notes(core).count == 1)
+    #expect(core.core.quarantinedCount == 0 && notes(core).count == 1)
     let query = core.query(id)
     #expect(core.refusal(query) == nil && core.core.listing.map(\.id) == [id])
   }
@@ -193,7 +193,7 @@ import Testing
     core.tick(after: 1)
     core.tick(after: 40_000)
     core.send(.rechecked([id], .success(RecoveredState())))
-    #expect(core.refusal(core.query(id)) == .sessionGone && core.core.setAsideCount == 0)
+    #expect(core.refusal(core.query(id)) == .sessionGone && core.core.quarantinedCount == 0)
   }
 
   @Test func unreadSession_canBeEndedByTheOperatorOnly() throws {
@@ -204,16 +204,16 @@ import Testing
     core.tick(after: 60 * 86_400_000)
     #expect(!core.removes(id) && core.core.listing.map(\.trouble) == ["EIO"])
     core.send(.endByOperator(core.makeRequest(), id))
-    #expect(core.removes(id) && core.core.setAsideCount == 0)
+    #expect(core.removes(id) && core.core.quarantinedCount == 0)
     // A look that was under way does not bring it back.
     var found = RecoveredState()
-    found.setAside = [SetAsideSession(id: id, why: "EIO", isDamaged: true)]
+    found.quarantined = [QuarantinedSession(id: id, why: "EIO", isDamaged: true)]
     core.send(.rechecked([id], .success(found)))
-    #expect(core.core.setAsideCount == 0)
+    #expect(core.core.quarantinedCount == 0)
   }
 
   @Test("Regression: a session that was taken away stayed at 500 until the next start", arguments: [false, true])
-  func sessionThatIsMeddledWith_isSetAsideOrGone(isGone: Bool) {
+  func sessionThatIsMeddledWith_isQuarantinedOrGone(isGone: Bool) {
     let failure: StoreFailure = isGone ? .sessionGone("gone") : .damaged("a link")
     let kind: Refusal.Kind = isGone ? .sessionGone : .sessionDamaged
     for step in 0..<4 {
@@ -244,7 +244,7 @@ import Testing
       #expect(core.refusal(request) == kind, "at \(step)")
       #expect(core.refusal(core.query(id)) == kind, "at \(step)")
       #expect(core.removes(id) == isGone, "at \(step)")
-      #expect(core.core.setAsideCount == (isGone ? 0 : 1))
+      #expect(core.core.quarantinedCount == (isGone ? 0 : 1))
       // Its client begins anew, with the same key.
       let other = core.opened()
       #expect(other != id && core.heldIndices(other) == [])

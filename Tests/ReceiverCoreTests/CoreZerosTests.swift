@@ -79,13 +79,13 @@ import Testing
     let core = CoreHarness()
     let id = core.opened()
     let other = core.opened(key: "other")
-    let good = core.zerosTag(id, [range(1, 2)])
-    for (session, ranges, tag) in [
+    let good = core.zerosMAC(id, [range(1, 2)])
+    for (session, ranges, mac) in [
       (id, [range(1, 3)], good), (id, [range(1, 1), range(2, 2)], good), (other, [range(1, 2)], good),
-      (id, [range(1, 2)], core.zerosTag(id, [range(1, 2)], chunk: 8)), (id, [range(1, 2)], []),
-      (id, [range(1, 1)], core.tag([0, 0, 0, 0], index: 1, session: id.text, token: CoreHarness.token)),
+      (id, [range(1, 2)], core.zerosMAC(id, [range(1, 2)], chunk: 8)), (id, [range(1, 2)], []),
+      (id, [range(1, 1)], core.mac([0, 0, 0, 0], index: 1, session: id.text, token: CoreHarness.token)),
     ] {
-      #expect(core.refusal(core.zeros(session, ranges, tag: tag)) == .tagMismatch)
+      #expect(core.refusal(core.zeros(session, ranges, mac: mac)) == .tagMismatch)
     }
     #expect(core.pending.isEmpty)
     #expect(core.refusal(core.zeros(id, [range(1, 2)], by: core.other)) == .sessionGone)

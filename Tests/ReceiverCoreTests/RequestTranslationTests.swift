@@ -85,7 +85,7 @@ import Testing
     let facts = ChunkChecksums(of: bytes)
     return ChunkHeaders(
       sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(bytes.count), encoding: .identity,
-      tag: core.tag(bytes, index: index, session: session, token: Self.token), contentSHA256: nil
+      mac: core.mac(bytes, index: index, session: session, token: Self.token), contentSHA256: nil
     ).fields
   }
 

@@ -33,12 +33,12 @@ import Testing
 
   private func member(
     _ id: SessionID, _ index: UInt32, _ plain: [UInt8], sending sent: [UInt8]? = nil,
-    encoding: ChunkEncoding = .identity, size: Int? = nil, tag: [UInt8]? = nil, target: String? = nil
+    encoding: ChunkEncoding = .identity, size: Int? = nil, mac: [UInt8]? = nil, target: String? = nil
   ) -> [UInt8] {
     let facts = ChunkChecksums(of: plain)
     let chunk = ChunkHeaders(
       sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(size ?? plain.count), encoding: encoding,
-      tag: tag ?? core.tag(plain, index: index, session: id.text, token: CoreHarness.token), contentSHA256: nil)
+      mac: mac ?? core.mac(plain, index: index, session: id.text, token: CoreHarness.token), contentSHA256: nil)
     let head = BundleMemberHead(
       target: target ?? ProtocolPath.chunk(id: id.text, index: index).text, fields: chunk.fields)
     let body = sent ?? plain
@@ -156,7 +156,7 @@ import Testing
     let id = core.opened()
     let other = core.opened(key: "other")
     let run =
-      member(id, 0, [1, 2, 3, 4], tag: [UInt8](repeating: 0, count: 32))
+      member(id, 0, [1, 2, 3, 4], mac: [UInt8](repeating: 0, count: 32))
       + member(id, 1, [1, 2, 3, 4], sending: [1, 2, 3, 5]) + member(other, 0, [1, 2, 3, 4])
       + member(id, 2, [1], target: "/v1/files/x") + member(id, 2, [1], target: "/v1/uploads/\(id.text)/chunks/01")
       + member(id, 3, [1, 2, 3, 4, 5]) + member(id, 3, []) + member(id, 3, [1, 2], sending: [1]) + member(id, 4, [9])

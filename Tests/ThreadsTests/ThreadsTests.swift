@@ -104,6 +104,6 @@ private struct ThreadState: Equatable, Sendable {
   @Test("Regression: with too few threads a library ended the program without a word")
   func roomForThreads_isFoundBeforeItIsNeeded() throws {
     #expect(ThreadRoom.count(upTo: 5) == 5)
-    #expect(ThreadRoom.lack(of: 2, perProcessor: 1) == nil)
+    #expect(ThreadRoom.shortageMessage(of: 2, perProcessor: 1) == nil)
   }
 }

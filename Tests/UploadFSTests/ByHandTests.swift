@@ -30,7 +30,7 @@ import Testing
   private static func endPatience(_ mounted: Mounted, _ id: FileID) {
     mounted.filesystem.file(of: id)?.state.withLock { state in
       guard state.byHand.missedSinceSeconds != nil else { return }
-      state.byHand.met()
+      state.byHand.found()
       state.byHand.missed(atSeconds: 0)
     }
   }
@@ -47,17 +47,17 @@ import Testing
     }
     let seen = try #require(mounted.filesystem.snapshot(of: before.id))
     #expect(!seen.isSettled, "a reader waits until it is said")
-    #expect(mounted.filesystem.isChangedByHand(before.id))
+    #expect(mounted.filesystem.isChangedOutsideMount(before.id))
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     let after = try #require(mounted.sink.lastSnapshot)
     #expect(after.epoch > before.epoch && after.isSettled && after.interruption == .changedInSpool)
     #expect(mounted.filesystem.snapshot(of: before.id) == after, "said once, and read as what it is now")
-    #expect(!mounted.filesystem.isChangedByHand(before.id))
+    #expect(!mounted.filesystem.isChangedOutsideMount(before.id))
     mounted.filesystem.accept(before.id, before.interruption, ifUnchangedSince: after.epoch)
     #expect(mounted.filesystem.snapshot(of: before.id)?.interruption == nil)
     // And once more.
     Self.write(path, "yet another one, and longer")
-    #expect(mounted.filesystem.isChangedByHand(before.id))
+    #expect(mounted.filesystem.isChangedOutsideMount(before.id))
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     #expect(mounted.sink.lastSnapshot?.interruption == .changedInSpool)
     // Its writer is the one to know.
@@ -89,7 +89,7 @@ import Testing
     _ = mounted.filesystem.snapshot(of: id)
     Self.write("\(mounted.captures)/a", "by hand!")
     _ = mounted.filesystem.snapshot(of: id)
-    #expect(mounted.filesystem.quietEpoch(of: id, at: 0) == nil)
+    #expect(mounted.filesystem.stableEpoch(of: id, at: 0) == nil)
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     let later = try #require(mounted.filesystem.growth(of: id, chunkBytes: 4, anew: false)).changes
     #expect(later.count == chunks.count && zip(chunks, later).allSatisfy { $1.epoch > $0.epoch && $1.isQuiet })
@@ -125,11 +125,11 @@ import Testing
     #expect(uploadfs_renameat2(AT_FDCWD, places[0], AT_FDCWD, places[1], uploadfs_rename_exchange) == 0)
     if isLookedUp {
       _ = try mounted.node(String(one.prefix { $0 != "/" }))
-      #expect(mounted.filesystem.isChangedByHand(second.id), "nothing of it is published any more")
+      #expect(mounted.filesystem.isChangedOutsideMount(second.id), "nothing of it is published any more")
     } else {
       _ = mounted.filesystem.snapshot(of: first.id)
     }
-    #expect(mounted.filesystem.isChangedByHand(first.id))
+    #expect(mounted.filesystem.isChangedOutsideMount(first.id))
     for _ in 0..<2 { mounted.filesystem.flush(mounted.filesystem.flushes.takeAll()) }
     for (before, place) in [(first, places[1]), (second, places[0])] {
       let after = try #require(mounted.filesystem.snapshot(of: before.id))
@@ -172,7 +172,7 @@ import Testing
     } else {
       _ = mounted.filesystem.snapshot(of: before.id)
     }
-    #expect(mounted.filesystem.isChangedByHand(before.id), "nothing of it is published any more")
+    #expect(mounted.filesystem.isChangedOutsideMount(before.id), "nothing of it is published any more")
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     #expect(!mounted.sink.records.contains(.event(.vanished(before.id))), "it may be put back at once")
     Self.endPatience(mounted, before.id)
@@ -190,7 +190,7 @@ import Testing
     rename("\(mounted.captures)/b", "\(mounted.captures)/a")
     Self.endPatience(mounted, before.id)
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
-    #expect(!mounted.filesystem.isChangedByHand(before.id))
+    #expect(!mounted.filesystem.isChangedOutsideMount(before.id))
     var after = try #require(mounted.filesystem.snapshot(of: before.id))
     after.isOnDisk = before.isOnDisk
     #expect(after == before && mounted.sink.problems == [])
@@ -205,13 +205,13 @@ import Testing
     let before = try Self.settled(mounted, "d/a")
     rename("\(mounted.captures)/d", "\(mounted.folder.path)/out")
     #expect(failure { _ = try mounted.node("d") } == ENOENT)
-    #expect(mounted.filesystem.isChangedByHand(before.id), "nothing of it is published meanwhile")
+    #expect(mounted.filesystem.isChangedOutsideMount(before.id), "nothing of it is published meanwhile")
     rename("\(mounted.folder.path)/out", "\(mounted.captures)/\(place)")
     let node = try mounted.node("\(place)/a")
     mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
     #expect(mounted.filesystem.file(of: node)?.id == before.id)
     #expect(mounted.filesystem.nodes.withLock { $0.table[node]?.names.count } == 1)
-    #expect(!mounted.filesystem.isChangedByHand(before.id))
+    #expect(!mounted.filesystem.isChangedOutsideMount(before.id))
     let after = try #require(mounted.filesystem.snapshot(of: before.id))
     #expect(after.names == [RelativePath("\(place)/a")] && after.epoch == before.epoch && after.interruption == nil)
     #expect(try mounted.contents(of: before.id) == Array("content".utf8) && mounted.sink.problems == [])
@@ -235,11 +235,11 @@ import Testing
     changes.modified = .at(seconds: 5, nanoseconds: 6)
     _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: nil)
     #expect(mounted.filesystem.snapshot(of: before.id)?.isSettled == true)
-    #expect(!mounted.filesystem.isChangedByHand(before.id))
+    #expect(!mounted.filesystem.isChangedOutsideMount(before.id))
     // Those that another program has set before that do not go under.
     Self.write("\(mounted.captures)/a", "CONTENT")
     _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: nil)
-    #expect(mounted.filesystem.isChangedByHand(before.id))
+    #expect(mounted.filesystem.isChangedOutsideMount(before.id))
   }
 
   @Test(.promises("S78f")) func aDeliveredFileThatIsChangedByHand_isNotRemovedToMakeRoom() throws {

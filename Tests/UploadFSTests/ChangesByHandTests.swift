@@ -36,7 +36,7 @@ struct ChangesByHandTests {
     changes.missed(atSeconds: 3)
     changes.missed(atSeconds: 5)
     #expect(changes.missedSinceSeconds == 3)
-    changes.met()
+    changes.found()
     #expect(changes.missedSinceSeconds == nil)
   }
 

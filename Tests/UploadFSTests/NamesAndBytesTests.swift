@@ -137,13 +137,13 @@ struct NamesAndBytesTests {
     _ = short.growth(of: id, chunkBytes: 10, anew: true)
     _ = long.growth(of: id, chunkBytes: 100, anew: true)
     try mounted.write(handle, [UInt8](repeating: 1, count: 20))
-    let before = try #require(short.quietEpoch(of: id, at: 0))
-    #expect(long.quietEpoch(of: id, at: 0) == before)
+    let before = try #require(short.stableEpoch(of: id, at: 0))
+    #expect(long.stableEpoch(of: id, at: 0) == before)
     try mounted.write(handle, at: 10, [2])
-    #expect(short.quietEpoch(of: id, at: 0) == before && long.quietEpoch(of: id, at: 0) == before + 1)
+    #expect(short.stableEpoch(of: id, at: 0) == before && long.stableEpoch(of: id, at: 0) == before + 1)
     #expect(short.growth(of: id, chunkBytes: 10, anew: false)?.changes.map(\.index) == [0, 1])
     #expect(long.growth(of: id, chunkBytes: 100, anew: false)?.changes.map(\.index) == [0])
-    #expect(mounted.filesystem.quietEpoch(of: id, at: 0) == nil, "there is no third follower")
+    #expect(mounted.filesystem.stableEpoch(of: id, at: 0) == nil, "there is no third follower")
     mounted.filesystem.release(handle)
   }
 

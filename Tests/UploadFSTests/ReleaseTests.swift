@@ -63,7 +63,7 @@ struct ReleaseTests {
         id: id, chunkBytes: ReleaseTests.chunk,
         chunks: indices.map { index in
           .init(
-            index: index, epoch: mounted.filesystem.quietEpoch(of: id, at: UInt64(index * ReleaseTests.chunk)) ?? .max,
+            index: index, epoch: mounted.filesystem.stableEpoch(of: id, at: UInt64(index * ReleaseTests.chunk)) ?? .max,
             digest: ReleaseTests.digest(index))
         }, isGrowing: true)
     }

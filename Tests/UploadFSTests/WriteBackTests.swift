@@ -277,12 +277,12 @@ import Testing
     try mounted.make("a")
     let file = try file("a")
     let reading = try mounted.filesystem.openForReading(file.id)
-    #expect(reading.mayForgetPages())
+    #expect(reading.mayDropPageCache())
     kernel.answer(file, [EIO])
-    #expect(!reading.mayForgetPages() && !reading.mayForgetPages(), "told once, and known from then on")
+    #expect(!reading.mayDropPageCache() && !reading.mayDropPageCache(), "told once, and known from then on")
     flush()
     flush()
-    #expect(reading.mayForgetPages())
+    #expect(reading.mayDropPageCache())
   }
 
   /// Regression: pages that were dropped between their rewriting and their pinning were read from the disk by that, and sent.

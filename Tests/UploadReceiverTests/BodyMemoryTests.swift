@@ -27,7 +27,7 @@ import Testing
   func tooLittleMemory_isSaidWithWhatIsNeeded() {
     let mebibyte: UInt64 = 1 << 20
     func lack(_ available: UInt64) -> String? {
-      BodyMemory.lack(of: available, takenBytes: 12 * mebibyte, largestBody: 32 << 20)
+      BodyMemory.shortageMessage(of: available, takenBytes: 12 * mebibyte, largestBody: 32 << 20)
     }
     #expect(lack(.max) == nil && lack(116 * mebibyte) == nil)
     #expect(

@@ -31,9 +31,9 @@ import Testing
     ] {
       #expect(DescriptorShares(limit: limit).connections >= mounts * perMount)
     }
-    #expect(DescriptorShares.lack(of: 128) == nil)
+    #expect(DescriptorShares.shortageMessage(of: 128) == nil)
     #expect(
-      DescriptorShares.lack(of: 96)
+      DescriptorShares.shortageMessage(of: 96)
         == "this process may have 96 files open, and takes 18 connections; for one mount it needs 64, for two 128, and 32 for each further one (ulimit -Hn, LimitNOFILE=)"
     )
   }

@@ -227,7 +227,7 @@ import Testing
       guard length >= opening else {
         #expect(found.open.isEmpty, "torn at \(length)")
         // Whose they are is not known; that they are there, the data says.
-        #expect(found.setAside.map(\.id) == [facts.sessionID], "torn at \(length)")
+        #expect(found.quarantined.map(\.id) == [facts.sessionID], "torn at \(length)")
         #expect(folder.contents(".uploads/sessions/abc/data") == file, "torn at \(length)")
         continue
       }
@@ -256,13 +256,13 @@ import Testing
       damaged[headLength + chunkLength + place] ^= 1
       folder.write(damaged, to: ".uploads/sessions/abc/journal")
       let store = try makeStore()
-      #expect(try store.recover().setAside.isEmpty)
+      #expect(try store.recover().quarantined.isEmpty)
       #expect(try store.verify(facts.sessionID, takesBase: true).keys.sorted() == [0, 2], "at \(place)")
     }
   }
 
   @Test("Regression: a session whose first record had a rotten bit was deleted, with all that it held")
-  func sessionWhoseOpeningIsDamaged_isSetAside() throws {
+  func sessionWhoseOpeningIsDamaged_isQuarantined() throws {
     let facts = session()
     do {
       let store = try makeStore()
@@ -274,7 +274,7 @@ import Testing
     folder.write(journal, to: ".uploads/sessions/abc/journal")
     do {
       let found = try makeStore().recover()
-      #expect(found.setAside.map(\.id) == [facts.sessionID] && found.open.isEmpty)
+      #expect(found.quarantined.map(\.id) == [facts.sessionID] && found.open.isEmpty)
       var core = ReceiverCore(limits: CoreLimits(), credentials: [])
       core.recover(found)
       // To its client it is neither there nor gone.
@@ -320,7 +320,7 @@ import Testing
     }
     for _ in 0..<2 {
       let found = try makeStore().recover()
-      #expect(found.setAside.map(\.id.text) == ["abc"] && found.setAside.allSatisfy(\.isDamaged))
+      #expect(found.quarantined.map(\.id.text) == ["abc"] && found.quarantined.allSatisfy(\.isDamaged))
       #expect(found.open.isEmpty && found.strays.isEmpty)
     }
     #expect(folder.contents(".uploads/sessions/abc/data") == file)
@@ -346,7 +346,7 @@ import Testing
     cut()
     do {
       let found = try makeStore().recover()
-      #expect(found.setAside.isEmpty && found.open.isEmpty && found.strays.isEmpty)
+      #expect(found.quarantined.isEmpty && found.open.isEmpty && found.strays.isEmpty)
       #expect(!folder.exists(".uploads/sessions/abc"))
     }
     // Once its client was told, also in an earlier run, and whatever was written since, it is kept.
@@ -359,7 +359,7 @@ import Testing
       }
       cut()
       let store = try makeStore()
-      #expect(try store.recover().setAside.map(\.id.text) == ["abc"])
+      #expect(try store.recover().quarantined.map(\.id.text) == ["abc"])
       #expect(folder.contents(".uploads/sessions/abc/data") == file)
       try store.clear(session().sessionID)
     }
@@ -389,7 +389,7 @@ import Testing
     symlink(outside, "\(path)/data/link")
     mkfifo("\(path)/pipe", 0o600)
     let store = try makeStore()
-    #expect(try store.recover().setAside.map(\.id.text) == ["abc"])
+    #expect(try store.recover().quarantined.map(\.id.text) == ["abc"])
     for _ in 0..<2 { try store.clear(session().sessionID) }
     #expect(!folder.exists(".uploads/sessions/abc") && folder.contents("outside/kept") == [1])
   }
@@ -460,7 +460,7 @@ import Testing
     }
     let elsewhere = folder.contents("elsewhere")
     let found = isRestarted ? try store.recover() : nil
-    if isRestarted, !meddling.provesItself { #expect(found?.setAside.first?.isDamaged == !meddling.mayPass) }
+    if isRestarted, !meddling.provesItself { #expect(found?.quarantined.first?.isDamaged == !meddling.mayPass) }
     if isRestarted, meddling == .deleted {
       // Nothing is there that a client could rely upon.
       #expect(found?.open.isEmpty == true)
@@ -556,11 +556,11 @@ import Testing
       for _ in 0..<2 { try store.secure(SessionID("relied")) }
     }
     let found = try makeStore().recover().open
-    #expect(found.filter(\.isReliedUpon).map(\.facts.id) == ["relied"] && found.count == 2)
+    #expect(found.filter(\.mayHoldOnlyCopy).map(\.facts.id) == ["relied"] && found.count == 2)
   }
 
   @Test("Regression: a session that a client relies upon was removed with its journal, because its data was away")
-  func reliedUponSessionWithoutItsData_isSetAsideAndGoesOnWithIt() throws {
+  func reliedUponSessionWithoutItsData_isQuarantinedAndGoesOnWithIt() throws {
     let (path, away) = ("\(folder.path)/.uploads/sessions/relied/data", "\(folder.path)/away")
     do {
       let store = try makeStore()
@@ -570,7 +570,7 @@ import Testing
     try #require(rename(path, away) == 0)
     unlink("\(folder.path)/.uploads/sessions/abc/data")
     let found = try makeStore().recover()
-    #expect(found.setAside.map(\.id.text) == ["relied"] && found.open.isEmpty)
+    #expect(found.quarantined.map(\.id.text) == ["relied"] && found.open.isEmpty)
     #expect(folder.exists(".uploads/sessions/relied/journal") && !folder.exists(".uploads/sessions/abc"))
     try #require(rename(away, path) == 0)
     #expect(try makeStore().recover().open.map(\.facts.id) == ["relied"])
@@ -585,7 +585,7 @@ import Testing
       store.remove(SessionID("abc"), Array(FileStore.Removal.allCases.prefix(steps)))
     }
     let found = try makeStore().recover()
-    #expect(found.setAside.isEmpty && found.open.map(\.isReliedUpon) == (steps < 2 ? [true] : []))
+    #expect(found.quarantined.isEmpty && found.open.map(\.mayHoldOnlyCopy) == (steps < 2 ? [true] : []))
     #expect(folder.exists(".uploads/sessions/abc") == (steps < 2))
     // What is found as it was can be gone on with.
     guard steps < 2 else { return }
@@ -607,28 +607,28 @@ import Testing
       store.remove(SessionID("abc"), Array(FileStore.Removal.allCases.prefix(steps)))
     }
     let found = try makeStore().recover()
-    #expect(found.setAside.isEmpty && found.open.isEmpty && !folder.exists(".uploads/sessions/abc"))
+    #expect(found.quarantined.isEmpty && found.open.isEmpty && !folder.exists(".uploads/sessions/abc"))
     #expect(folder.contents("backup")?.isEmpty == false, "what else has the name keeps its content")
   }
 
   @Test("Regression: that a session which was relied upon was published was forgotten", arguments: [false, true])
-  func thatASessionWasPublishedThatIsReliedUpon_outlivesRestarts(isReliedUpon: Bool) throws {
+  func thatASessionWasPublishedThatIsReliedUpon_outlivesRestarts(mayHoldOnlyCopy: Bool) throws {
     do {
       let store = try makeStore()
       try fill(store, session())
-      if isReliedUpon { try store.secure(SessionID("abc")) }
+      if mayHoldOnlyCopy { try store.secure(SessionID("abc")) }
       _ = try store.publish(SessionID("abc"), publication())
     }
     for _ in 0..<2 {
       let found = try makeStore().recover().published
-      #expect(found.map(\.facts.id) == ["abc"] && found.map(\.isReliedUpon) == [isReliedUpon])
+      #expect(found.map(\.facts.id) == ["abc"] && found.map(\.mayHoldOnlyCopy) == [mayHoldOnlyCopy])
     }
     // Without what its chunks were, which no client asks for any more.
     let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
     let holdsChunks = JournalFraming.read(journal).payloads.contains { payload in
       if case .chunk? = JournalRecord(payload) { true } else { false }
     }
-    #expect(holdsChunks != isReliedUpon)
+    #expect(holdsChunks != mayHoldOnlyCopy)
     #expect(folder.contents("files/folder/a.bin") == file)
   }
 
@@ -721,7 +721,7 @@ import Testing
     }
     link("\(folder.path)/files/folder/a.bin", "\(folder.path)/.uploads/sessions/abc/data")
     let found = try makeStore().recover()
-    #expect(found.setAside.isEmpty && found.open.isEmpty)
+    #expect(found.quarantined.isEmpty && found.open.isEmpty)
     #expect(found.published.map(\.receipt) == [publication().receipt])
     #expect(!folder.exists(".uploads/sessions/abc/data") && folder.contents("files/folder/a.bin") == file)
   }
@@ -1294,7 +1294,7 @@ import Testing
         #expect(throws: StoreFailure.io("fsync: Input/output error")) { _ = try store.recover() }
       } else {
         let found = try store.recover()
-        #expect(found.setAside.map(\.id) == [facts.sessionID] && found.published.isEmpty)
+        #expect(found.quarantined.map(\.id) == [facts.sessionID] && found.published.isEmpty)
       }
       _ = recorder.take()
     }

@@ -51,15 +51,15 @@ import Testing
   }
 
   private func member(_ id: String, _ index: UInt32, _ plain: [UInt8]) -> [UInt8] {
-    let master = ChunkTag.masterKey(credentialSecret: Array(SimulatedReceiver.token.utf8))
-    let key = ChunkTag.sessionKey(masterKey: master, nonce: Self.nonce, sessionID: id)
-    let tag = ChunkTag.tag(
+    let master = ChunkMAC.masterKey(credentialSecret: Array(SimulatedReceiver.token.utf8))
+    let key = ChunkMAC.sessionKey(masterKey: master, nonce: Self.nonce, sessionID: id)
+    let mac = ChunkMAC.mac(
       key: key, index: index, sizeBytes: UInt64(plain.count), chunkSHA256: sha256(plain), sessionID: id,
       nonce: Self.nonce)
     let chunk = ChunkHeaders(
       sha256: sha256(plain), crc32c: ChunkChecksums(of: plain).crc32c, sizeBytes: UInt64(plain.count),
       encoding: .identity,
-      tag: tag, contentSHA256: nil)
+      mac: mac, contentSHA256: nil)
     let head = BundleMemberHead(target: ProtocolPath.chunk(id: id, index: index).text, fields: chunk.fields)
     return head.encode(contentLength: plain.count) + plain
   }

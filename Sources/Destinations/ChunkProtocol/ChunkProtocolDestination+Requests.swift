@@ -114,13 +114,13 @@ extension ChunkProtocolDestination {
       ChunkIndexRange(first: UInt32(clamping: $0.lowerBound), last: UInt32(clamping: $0.upperBound - 1))
     }
     let session = sending.session
-    let key = ChunkTag.sessionKey(masterKey: masterKey, nonce: session.nonce, sessionID: session.id)
-    let tag = ChunkTag.zerosTag(
+    let key = ChunkMAC.sessionKey(masterKey: masterKey, nonce: session.nonce, sessionID: session.id)
+    let mac = ChunkMAC.zerosMAC(
       key: key, ranges: ranges.map { ($0.first, $0.last) }, chunkBytes: UInt64(clamping: sending.chunkBytes),
       chunkSHA256: sending.digest.sha256, sessionID: session.id, nonce: session.nonce)
     return request(
       .post, .zeros(id: session.id), headers: [(HeaderName.contentType, MediaType.json)],
-      body: .bytes(WireJSON.encode(ZerosRequest(ranges: ranges, tag: Hex.encode(tag)))))
+      body: .bytes(WireJSON.encode(ZerosRequest(ranges: ranges, mac: Hex.encode(mac)))))
   }
 
   private func commitRequest(_ commit: SessionCommit) -> HTTPRequest {
@@ -240,7 +240,7 @@ extension ChunkProtocolDestination {
     return fields + headers.fields + [(HeaderName.contentType, MediaType.octets)]
   }
 
-  /// The Idempotency-Key's text of a whole-file request; also its session id in tag and chain.
+  /// The Idempotency-Key's text of a whole-file request; also its session id in MAC and chain.
   func wholeFileKey(_ sending: WholeFileSending) -> String {
     let facts =
       "\(publishedName(for: sending.path))\u{0}\(Hex.encode(sending.digest.sha256))\u{0}"
@@ -278,11 +278,11 @@ extension ChunkProtocolDestination {
     _ digest: ChunkDigest, sizeBytes: UInt64, _ encoding: BodyEncoding, index: UInt32, sessionID: String,
     nonce: [UInt8]
   ) -> ChunkHeaders {
-    let key = ChunkTag.sessionKey(masterKey: masterKey, nonce: nonce, sessionID: sessionID)
+    let key = ChunkMAC.sessionKey(masterKey: masterKey, nonce: nonce, sessionID: sessionID)
     return ChunkHeaders(
       sha256: digest.sha256, crc32c: digest.crc32c, sizeBytes: sizeBytes,
       encoding: protocolEncoding(encoding),
-      tag: ChunkTag.tag(
+      mac: ChunkMAC.mac(
         key: key, index: index, sizeBytes: sizeBytes, chunkSHA256: digest.sha256, sessionID: sessionID, nonce: nonce),
       contentSHA256: nil)
   }

@@ -57,7 +57,7 @@ public struct ChunkProtocolDestination: Destination {
   let options: ChunkProtocolOptions
   /// What requests are made with.
   public let signer: ChunkSigner
-  /// Those of the signer when a request was begun: a tag and the token beside it belong together.
+  /// Those of the signer when a request was begun: a MAC and the token beside it belong together.
   private(set) var authorization: String?
   private(set) var masterKey: [UInt8]
 

@@ -3,7 +3,7 @@ import Synchronization
 public import UploadEngine
 
 /// The credential that the requests of a receiver's client are made with: their tokens are replaced in the transport where it is
-/// renewed. The tags of their chunks stay those of this one: a receiver knows the tokens that a user had. One that it never
+/// renewed. The MACs of their chunks stay those of this one: a receiver knows the tokens that a user had. One that it never
 /// accepted it does not know.
 public final class ChunkSigner: Sendable {
   private struct State {
@@ -12,7 +12,7 @@ public final class ChunkSigner: Sendable {
 
     init(_ credential: Credential?) {
       authorization = credential?.authorization
-      masterKey = ChunkTag.masterKey(credentialSecret: credential?.secret ?? [])
+      masterKey = ChunkMAC.masterKey(credentialSecret: credential?.secret ?? [])
     }
   }
 

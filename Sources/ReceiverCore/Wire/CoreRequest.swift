@@ -14,7 +14,7 @@ public enum CoreRequest: Sendable {
   case abort(CredentialID, SessionID)
   case chunk(CredentialID, SessionID, index: UInt32, AnnouncedBytes)
   /// Storing chunks that are zeros.
-  case zeros(CredentialID, SessionID, [ChunkIndexRange], tag: [UInt8])
+  case zeros(CredentialID, SessionID, [ChunkIndexRange], mac: [UInt8])
   /// Publishing a file that comes in one request.
   case wholeFile(CredentialID, name: String, FileHeaders, AnnouncedBytes)
 
@@ -52,9 +52,9 @@ public enum CoreRequest: Sendable {
       .beginChunk(
         request,
         ChunkHead(credential: credential, session: id, index: index, announced: announced, freeBytes: freeBytes))
-    case .zeros(let credential, let id, let ranges, let tag):
+    case .zeros(let credential, let id, let ranges, let mac):
       .storeZeros(
-        request, ZerosHead(credential: credential, session: id, ranges: ranges, tag: tag, freeBytes: freeBytes))
+        request, ZerosHead(credential: credential, session: id, ranges: ranges, mac: mac, freeBytes: freeBytes))
     case .wholeFile(let credential, let name, let fields, let announced):
       .beginWholeFile(
         request,

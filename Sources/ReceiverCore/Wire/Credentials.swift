@@ -6,7 +6,7 @@ public struct Credential: Hashable, Sendable {
   public var token: String?
   /// More bearer tokens of the same user, so that one can be exchanged for another. Secrets.
   public var otherTokens: [String]
-  /// Tokens that the user had. They are no longer valid; its sessions and tags of then are still its own. Secrets.
+  /// Tokens that the user had. They are no longer valid; its sessions and MACs of then are still its own. Secrets.
   public var formerTokens: [String]
   /// The folder that its files are published in.
   public var root: String
@@ -51,7 +51,7 @@ public struct Credential: Hashable, Sendable {
   public var core: CoreCredential {
     CoreCredential(
       id: id, formerIDs: ids.filter { $0 != id }, recordedID: recordedID,
-      tagMasterKeys: allTokens.map { ChunkTag.masterKey(credentialSecret: Array($0.utf8)) },
+      macMasterKeys: allTokens.map { ChunkMAC.masterKey(credentialSecret: Array($0.utf8)) },
       quotaBytes: quotaBytes)
   }
 

@@ -273,10 +273,10 @@ public struct RequestTranslation: Sendable {
   private func zeros(_ credential: CredentialID, _ id: SessionID, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
     guard let json else { return .readJSON(bytesMax: ProtocolLimits.jsonBodyBytesMax) }
     let asked = try decode(ZerosRequest.self, json)
-    guard let tag = Digest32(hex: asked.tag) else {
+    guard let mac = Digest32(hex: asked.mac) else {
       throw Refusal(.badRequest(field: "hmac"), "the tag must be 64 hexadecimal digits")
     }
-    return .ask(.zeros(credential, id, asked.ranges, tag: tag.bytes))
+    return .ask(.zeros(credential, id, asked.ranges, mac: mac.bytes))
   }
 
   private func ownership(_ asked: CommitRequest) throws(Refusal) -> NameOwnership? {
@@ -298,7 +298,7 @@ public struct RequestTranslation: Sendable {
     return AnnouncedBytes(
       facts: ChunkChecksums(
         sha256: headers.sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
-      tag: headers.tag, contentLength: request.field("Content-Length").flatMap { UInt64($0) },
+      mac: headers.mac, contentLength: request.field("Content-Length").flatMap { UInt64($0) },
       encoding: headers.encoding,
       sentSHA256: headers.contentSHA256)
   }

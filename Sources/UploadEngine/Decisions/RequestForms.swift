@@ -35,7 +35,7 @@ struct RequestForms: Sendable {
   }
 
   /// Runs have not failed lately.
-  func mayFormRuns(at now: MonotonicTime) -> Bool { runFailures.restsUntil.map { $0 <= now } ?? true }
+  func mayFormRuns(at now: MonotonicTime) -> Bool { runFailures.notBefore.map { $0 <= now } ?? true }
 
   mutating func learn(_ offers: DestinationOffers) {
     if let encodings = offers.encodings { offeredEncodings = encodings }
@@ -74,7 +74,7 @@ struct RequestForms: Sendable {
   private struct RunFailures: Hashable, Sendable {
     private var count = 0
     private(set) var latest: MonotonicTime?
-    private(set) var restsUntil: MonotonicTime?
+    private(set) var notBefore: MonotonicTime?
 
     /// How long chunks go one by one after a run that failed as a whole; twice as long after each further one.
     private static let restMin: Duration = .seconds(30)
@@ -86,7 +86,7 @@ struct RequestForms: Sendable {
       count += 1
       let rests = refusesRuns ? count : count - 1
       guard rests > 0 else { return }
-      restsUntil = now + min(Self.restMax, Self.restMin * (1 << min(rests - 1, 8)))
+      notBefore = now + min(Self.restMax, Self.restMin * (1 << min(rests - 1, 8)))
     }
   }
 

@@ -323,7 +323,7 @@ extension UploadSchedule {
   }
 
   /// An answer to ``UploadAction/load(_:)``. The events that follow from it were handled before.
-  public mutating func loadEnded(_ id: FileID, _ meeting: SpoolMeeting, at now: ClockReading) {
+  public mutating func loadEnded(_ id: FileID, _ result: RescanResult, at now: ClockReading) {
     memory.fit.loading.remove(id)
     memory.fit.deliveredLoading.remove(id)
     defer { pump(at: now) }
@@ -336,11 +336,11 @@ extension UploadSchedule {
       memory.fit.absent[id]
       ?? MemoryFit.Absence(firstAt: now.monotonic, since: now.monotonic, until: now.monotonic, isMissing: false)
     absence.until = now.monotonic + Self.loadingRetryDelay
-    switch meeting {
+    switch result {
     // A writer has the file, and an event will report its end; until then it is not checked again at once.
-    case .met(id), .unreadable: absence.isMissing = false
+    case .found(id), .unreadable: absence.isMissing = false
     // A folder may have been renamed, or removed for a moment.
-    case .met, .missing: absence.isMissing = true
+    case .found, .missing: absence.isMissing = true
     }
     memory.fit.absent[id] = absence
   }

@@ -37,7 +37,7 @@ extension UploadSchedule {
   // MARK: - Chunks
 
   /// The chunk length of a new session whose requests carry several chunks. On a fast line chunks are long: each costs
-  /// a digest, a tag and a record. Nil is a size that is not known yet.
+  /// a digest, a MAC and a record. Nil is a size that is not known yet.
   func runChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
     let (least, most) = (UploadConstants.chunkBytesMin, UploadConstants.runChunkBytesMax)
     switch link.tier {

@@ -310,15 +310,15 @@ private struct SharedContents: FileContents {
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
     contents.growth(of: id, chunkBytes: chunkBytes, anew: anew)
   }
-  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { contents.quietEpoch(of: id, at: offset) }
-  func isChangedByHand(_ id: FileID) -> Bool { contents.isChangedByHand(id) }
+  func stableEpoch(of id: FileID, at offset: UInt64) -> UInt64? { contents.stableEpoch(of: id, at: offset) }
+  func isChangedOutsideMount(_ id: FileID) -> Bool { contents.isChangedOutsideMount(id) }
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { contents.isReleased(id, range) }
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     try contents.openForReading(id)
   }
-  func meet(at path: RelativePath) -> SpoolMeeting { contents.meet(at: path) }
-  func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
-    contents.meetAll(below: folder, where: isWanted)
+  func rescan(at path: RelativePath) -> RescanResult { contents.rescan(at: path) }
+  func rescanAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
+    contents.rescanAll(below: folder, where: isWanted)
   }
   func unload(_ ids: [FileID]) { contents.unload(ids) }
   func entries(of folder: RelativePath) -> [SpoolEntry]? { contents.entries(of: folder) }

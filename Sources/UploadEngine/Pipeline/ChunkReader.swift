@@ -268,7 +268,7 @@ extension FileSnapshot {
 extension ReadJob {
   /// What is to be read has the epoch that was asked for, and nothing is writing to it.
   fileprivate func isCurrent(_ snapshot: FileSnapshot, _ contents: any FileContents) -> Bool {
-    guard !isOfGrowingFile else { return contents.quietEpoch(of: file, at: offset) == epoch }
+    guard !isOfGrowingFile else { return contents.stableEpoch(of: file, at: offset) == epoch }
     return snapshot.epoch == epoch && snapshot.mutationsInFlight == 0
   }
 }

@@ -123,7 +123,7 @@ final class PageCacheRelease: Sendable {
 
   /// What the disk has refused is nowhere but in these pages, and what a server holds of it is a part.
   private static func drop(_ ranges: [Range<UInt64>], of file: any ReadableFile) {
-    guard let descriptor = file.descriptor, file.mayForgetPages() else { return }
+    guard let descriptor = file.descriptor, file.mayDropPageCache() else { return }
     for range in ranges { drop(range, descriptor) }
   }
 

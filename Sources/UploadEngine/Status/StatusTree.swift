@@ -360,10 +360,10 @@ public final class StatusTree: VirtualTree {
     let end = [shown.count < StatusPage.filesMax ? nil : shown.last, unloaded.last].compactMap { $0 }.min()
     var page = StatusPage(after: end)
     var listed: Set<FileID> = []
-    func isOfPage(_ id: FileID) -> Bool { id <= end ?? id && listed.insert(id).inserted }
-    for id in shown where isOfPage(id) { add(id, to: &page) }
-    for file in unloaded.files where isOfPage(file.id) { page.files.append(ListedFile(file)) }
-    for other in unloaded.others where isOfPage(other.id) {
+    func isHTML(_ id: FileID) -> Bool { id <= end ?? id && listed.insert(id).inserted }
+    for id in shown where isHTML(id) { add(id, to: &page) }
+    for file in unloaded.files where isHTML(file.id) { page.files.append(ListedFile(file)) }
+    for other in unloaded.others where isHTML(other.id) {
       if other.isToLoad { _ = source.load(at: other.path) }
       add(other.id, to: &page)
     }

@@ -29,7 +29,7 @@ final class StateCopies: Sendable {
     /// What was copied last; nil before the first copy.
     var copiedCount: UInt64?
     /// No copy is made before this.
-    var restsUntil: Int64
+    var notBefore: Int64
   }
 
   private let reserveBytes: UInt64
@@ -54,8 +54,8 @@ final class StateCopies: Sendable {
 
   /// Copies this one as well from now on.
   func add(_ database: any CopiedDatabase) {
-    let restsUntil = monotonicNanoseconds() + pauseNanoseconds
-    originals.withLock { $0.append(Original(database: database, restsUntil: restsUntil)) }
+    let notBefore = monotonicNanoseconds() + pauseNanoseconds
+    originals.withLock { $0.append(Original(database: database, notBefore: notBefore)) }
     thread.withLock { thread in
       thread = thread ?? WorkerThread("copies", .answering) { [self] in run() }
     }
@@ -87,11 +87,11 @@ final class StateCopies: Sendable {
       let original = originals.withLock { $0[index] }
       let count = original.database.changeCount
       let target = Self.path(of: original.database.path)
-      guard now >= original.restsUntil, count != original.copiedCount || access(target, F_OK) != 0 else { continue }
+      guard now >= original.notBefore, count != original.copiedCount || access(target, F_OK) != 0 else { continue }
       let isCopied = copy(original.database, to: target)
-      let restsUntil = monotonicNanoseconds() + pauseAfterCopying(target)
+      let notBefore = monotonicNanoseconds() + pauseAfterCopying(target)
       originals.withLock { originals in
-        originals[index].restsUntil = restsUntil
+        originals[index].notBefore = notBefore
         if isCopied { originals[index].copiedCount = count }
       }
     }

@@ -75,7 +75,7 @@ public struct ChunkDigest: Hashable, Sendable {
   }
 }
 
-/// How a body's bytes travel. Digests, sizes and tags are always of the plain bytes (docs/protocol.md, P81).
+/// How a body's bytes travel. Digests, sizes and MACs are always of the plain bytes (docs/protocol.md, P81).
 public enum ChunkEncoding: Hashable, Sendable {
   /// As they are.
   case identity

@@ -364,7 +364,7 @@ public struct TransportError: Error, Hashable, Sendable {
   /// All of the body was on its way: the server may have done what it was asked to.
   public var mayHaveArrived = false
   /// A page for people was answered, as by a captive portal: nothing that knows of the upload.
-  public var isOfPage = false
+  public var answerIsHTML = false
 
   /// An error of this kind.
   public init(_ kind: Kind, _ message: String) {

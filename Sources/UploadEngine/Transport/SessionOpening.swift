@@ -39,7 +39,7 @@ public struct SessionOpening: Hashable, Sendable {
   }
 }
 
-/// Names a session at the server, with the nonce that its chunk tags are bound to.
+/// Names a session at the server, with the nonce that its chunk MACs are bound to.
 public struct SessionIdentity: Hashable, Sendable {
   /// The server's id of the session.
   public var id: String

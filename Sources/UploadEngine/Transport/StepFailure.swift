@@ -26,7 +26,7 @@ public struct StepFailure: Error, Hashable, Sendable {
     case requestTooLarge
     /// 422: the bytes that arrived do not have the digest that was announced; they were damaged on the way.
     case digestMismatch
-    /// 422: the chunk's tag is wrong: tampering, or the two sides hold different keys.
+    /// 422: the chunk's MAC is wrong: tampering, or the two sides hold different keys.
     case tagMismatch
     /// 422: the server does not accept the name.
     case nameRefused
@@ -74,7 +74,7 @@ public struct StepFailure: Error, Hashable, Sendable {
 
   /// What a request that was lost means. A page in the server's place is no word of the destination: it is waited out, and ends no file.
   public init(_ error: TransportError) {
-    self.init(error.isOfPage ? .serverError : .transport(error.kind), error.message)
+    self.init(error.answerIsHTML ? .serverError : .transport(error.kind), error.message)
   }
 
   /// The same, of an answer that calls it done.

@@ -36,7 +36,7 @@ struct ChangesByHand: Hashable, Sendable {
   mutating func missed(atSeconds now: Int) { missedSinceSeconds = missedSinceSeconds ?? now }
 
   /// The file stands there.
-  mutating func met() { missedSinceSeconds = nil }
+  mutating func found() { missedSinceSeconds = nil }
 
   /// The file stands in the place of another one. Of one that the sink knows nothing is published until the sink is told.
   mutating func putInPlace(isKnown: Bool) {

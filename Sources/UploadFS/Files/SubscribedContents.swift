@@ -13,11 +13,11 @@ struct SubscribedContents: FileContents {
     filesystem.growth(of: id, chunkBytes: chunkBytes, anew: anew, for: subscriber)
   }
 
-  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
-    filesystem.quietEpoch(of: id, at: offset, for: subscriber)
+  func stableEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
+    filesystem.stableEpoch(of: id, at: offset, for: subscriber)
   }
 
-  func isChangedByHand(_ id: FileID) -> Bool { filesystem.isChangedByHand(id) }
+  func isChangedOutsideMount(_ id: FileID) -> Bool { filesystem.isChangedOutsideMount(id) }
 
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { filesystem.isReleased(id, range) }
 
@@ -25,10 +25,10 @@ struct SubscribedContents: FileContents {
     try filesystem.openForReading(id)
   }
 
-  func meet(at path: RelativePath) -> SpoolMeeting { filesystem.meet(at: path) }
+  func rescan(at path: RelativePath) -> RescanResult { filesystem.rescan(at: path) }
 
-  func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
-    filesystem.meetAll(below: folder, where: isWanted)
+  func rescanAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
+    filesystem.rescanAll(below: folder, where: isWanted)
   }
 
   func unload(_ ids: [FileID]) { filesystem.unload(ids) }

@@ -23,7 +23,7 @@ extension Filesystem {
 
   /// Whether another program has changed the file, or taken it away, which is about to be said. So it may have where the disk does not
   /// say what the file is like.
-  public func isChangedByHand(_ id: FileID) -> Bool {
+  public func isChangedOutsideMount(_ id: FileID) -> Bool {
     guard let file = file(of: id) else { return false }
     return namespaceLock.shared {
       file.state.withLock { state in
@@ -175,7 +175,7 @@ extension Filesystem {
     }
     switch found {
     case .there:
-      file.state.withLock { $0.byHand.met() }
+      file.state.withLock { $0.byHand.found() }
       announceNames(of: file)
       return true
     case .gone, .replaced:

@@ -84,13 +84,13 @@ extension Filesystem {
   }
 
   /// The epoch of the last mutation that touched the chunk at an offset; nil while one is in progress.
-  public func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
-    quietEpoch(of: id, at: offset, for: .only)
+  public func stableEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
+    stableEpoch(of: id, at: offset, for: .only)
   }
 
-  func quietEpoch(of id: FileID, at offset: UInt64, for subscriber: SubscriberID) -> UInt64? {
+  func stableEpoch(of id: FileID, at offset: UInt64, for subscriber: SubscriberID) -> UInt64? {
     file(of: id)?.state.withLock { state in
-      state.byHand.hasChangedContent ? nil : state.chunks.quietEpoch(for: subscriber, at: offset)
+      state.byHand.hasChangedContent ? nil : state.chunks.stableEpoch(for: subscriber, at: offset)
     }
   }
 

@@ -133,7 +133,7 @@ final class SpoolReader: ReadableFile {
   }
 
   /// Where the disk has refused any of it there is no other copy.
-  func mayForgetPages() -> Bool {
+  func mayDropPageCache() -> Bool {
     file.state.withLock { state in
       filesystem.noteWriteBack(of: file, &state)
       return !state.writeBack.isRefused

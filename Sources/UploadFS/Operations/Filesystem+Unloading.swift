@@ -6,12 +6,12 @@ import Synchronization
 /// more and the disk has all of it: then its label says all that there is to say, as after a restart.
 extension Filesystem {
   /// Comes upon what stands at a path, as the search does.
-  public func meet(at path: RelativePath) -> SpoolMeeting {
+  public func rescan(at path: RelativePath) -> RescanResult {
     do throws(SystemError) {
       guard let file = try find(path) else { return .missing }
       if sink.isUnloaded(file.id) { announceFound(file, again: true) }
       // It may have gone from memory meanwhile, and be another object now.
-      return self.file(of: file.id) === file ? .met(file.id) : .unreadable
+      return self.file(of: file.id) === file ? .found(file.id) : .unreadable
     } catch  where error.isAbsence {
       return .missing
     } catch {
@@ -53,7 +53,7 @@ extension Filesystem {
   }
 
   /// Comes upon every file below a folder of which this is wanted. False where not everything could be checked, or the mount ends.
-  public func meetAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
+  public func rescanAll(below folder: RelativePath, where isWanted: (FileID) -> Bool) -> Bool {
     do throws(SystemError) {
       var counted: [NodeID] = []
       defer { for node in counted { forget(node, count: 1) } }
@@ -62,13 +62,13 @@ extension Filesystem {
         guard let found = try come(upon: entry), found.file == nil else { return true }
         counted.append(found.node)
       }
-      return try meetAll(below: counted.last ?? .root, isWanted)
+      return try rescanAll(below: counted.last ?? .root, isWanted)
     } catch {
       return error.isAbsence
     }
   }
 
-  private func meetAll(below folder: NodeID, _ isWanted: (FileID) -> Bool) throws(SystemError) -> Bool {
+  private func rescanAll(below folder: NodeID, _ isWanted: (FileID) -> Bool) throws(SystemError) -> Bool {
     var pending = [folder]
     var counted: [NodeID] = []
     defer { for node in counted { forget(node, count: 1) } }

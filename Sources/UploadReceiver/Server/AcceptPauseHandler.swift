@@ -40,8 +40,8 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if let error = error as? IOError, let lack = lack(error.errnoCode), end == nil {
-      say(lack)
+    if let error = error as? IOError, let shortage = shortage(error.errnoCode), end == nil {
+      say(shortage)
       setsReading(context, false)
       end = context.eventLoop.assumeIsolated().scheduleTask(in: AcceptPauseHandler.pause) {
         self.end = nil
@@ -70,15 +70,15 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
     }
   }
 
-  private func say(_ lack: String) {
+  private func say(_ shortage: String) {
     let now = NIODeadline.now()
     if let saidAt, now - saidAt < AcceptPauseHandler.silence { return }
     saidAt = now
-    logger.warning("no more connections can be taken for now, and clients wait: \(lack)")
+    logger.warning("no more connections can be taken for now, and clients wait: \(shortage)")
   }
 
   /// What there is too little of; nil for errors that are a client's own.
-  private func lack(_ code: CInt) -> String? {
+  private func shortage(_ code: CInt) -> String? {
     switch code {
     case EMFILE: "this process has as many files open as it may (\(descriptorsMax); ulimit -Hn, LimitNOFILE=)"
     case ENFILE: "this machine has as many files open as it may (fs.file-max)"

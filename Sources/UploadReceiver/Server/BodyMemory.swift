@@ -16,7 +16,7 @@ public enum BodyMemory {
   /// - Parameters:
   ///   - takenBytes: What the program has by itself when it looks.
   ///   - largestBody: Bytes of the largest chunk.
-  public static func lack(of availableBytes: UInt64, takenBytes: UInt64, largestBody: Int) -> String? {
+  public static func shortageMessage(of availableBytes: UInt64, takenBytes: UInt64, largestBody: Int) -> String? {
     // Neither sum nor difference of what is not short can overflow.
     let bytes = min(availableBytes, needed.forLargestBodies) + takenBytes
     guard bytes < needed.forLargestBodies else { return nil }

@@ -36,7 +36,7 @@ struct DescriptorShares: Hashable, Sendable {
   }
 
   /// What is wrong where a process may have so many; nil where they are enough for two mounts.
-  static func lack(of limit: Int) -> String? {
+  static func shortageMessage(of limit: Int) -> String? {
     guard limit < needed.twoMounts else { return nil }
     let connections = DescriptorShares(limit: limit).connections
     return

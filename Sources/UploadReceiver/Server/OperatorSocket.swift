@@ -22,7 +22,7 @@ public struct OperatorListing: Hashable, Sendable, Codable {
   /// Since its last change.
   public var idleSeconds: Int64
   /// Its client may have given up its own copy: it never ends by itself.
-  public var isReliedUpon: Bool
+  public var mayHoldOnlyCopy: Bool
   /// Why it cannot be continued.
   public var trouble: String?
 
@@ -30,7 +30,7 @@ public struct OperatorListing: Hashable, Sendable, Codable {
     case id, root, user, name, size
     case heldBytes = "held_bytes"
     case idleSeconds = "idle_seconds"
-    case isReliedUpon = "relied_upon"
+    case mayHoldOnlyCopy = "relied_upon"
     case trouble
   }
 
@@ -42,7 +42,7 @@ public struct OperatorListing: Hashable, Sendable, Codable {
     size = session.sizeBytes
     heldBytes = session.heldBytes
     idleSeconds = session.age / 1000
-    isReliedUpon = session.isReliedUpon
+    mayHoldOnlyCopy = session.mayHoldOnlyCopy
     trouble = session.trouble
   }
 }

@@ -230,7 +230,7 @@ final class ReceiverDriver: Sendable {
   var numberedCount: Int { publications.numbered.count }
 
   /// Sessions that cannot be continued.
-  var setAsideCount: Int { state.withLock { $0.core.setAsideCount } }
+  var quarantinedCount: Int { state.withLock { $0.core.quarantinedCount } }
 
   /// The uploads that are not published.
   var listing: [SessionListing] { state.withLock { $0.core.listing } }
@@ -445,7 +445,7 @@ extension CoreNote {
   /// For the log.
   var words: String {
     switch self {
-    case .setAside(let session, _):
+    case .quarantined(let session, _):
       "the upload session \(session.id.text) is \(session.isDamaged ? "damaged" : "not to be read") and set aside as it is: \(session.why). It is looked at again; uploadfs-receiver end removes it"
     case .goesOn(let id, _): "the upload session \(id.text) can be read again, and goes on"
     case .gone(let id, _): "the folder of the upload session \(id.text) is gone; its file is sent anew"
@@ -460,7 +460,8 @@ extension CoreNote {
   /// Whose it is; nil where that cannot be read.
   var credential: CredentialID? {
     switch self {
-    case .setAside(_, let credential), .gone(_, let credential), .goesOn(_, let credential), .ended(_, let credential):
+    case .quarantined(_, let credential), .gone(_, let credential), .goesOn(_, let credential),
+      .ended(_, let credential):
       credential
     case .expired(let facts), .displaced(let facts): facts.credentialID
     }
@@ -468,7 +469,7 @@ extension CoreNote {
 
   var level: Logger.Level {
     switch self {
-    case .setAside, .gone: .error
+    case .quarantined, .gone: .error
     case .goesOn, .ended: .notice
     case .expired, .displaced: .warning
     }

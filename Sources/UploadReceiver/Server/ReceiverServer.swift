@@ -116,7 +116,7 @@ public final class ReceiverServer: Sendable {
     } catch {
       throw .root("\(configuration.root)/.uploads: \(error.words)")
     }
-    if let lack = DescriptorShares.lack(of: DescriptorShares.limit) { logger.warning("\(lack)") }
+    if let shortage = DescriptorShares.shortageMessage(of: DescriptorShares.limit) { logger.warning("\(shortage)") }
     budget = ByteBudget(bytes: configuration.bodyMemoryBytes, clock: clock)
     let statistics = ReceiverStatistics(clock: clock)
     responder = Mutex(
@@ -206,8 +206,8 @@ public final class ReceiverServer: Sendable {
         "\(configuration.root)/.uploads/receipts: \(why); the receipts that it held are forgotten. Take it away")
     }
     if let trouble = found.spoolTrouble { logger.error("\(configuration.root)/.uploads: \(trouble)") }
-    for session in found.setAside {
-      let note = CoreNote.setAside(session, of: nil)
+    for session in found.quarantined {
+      let note = CoreNote.quarantined(session, of: nil)
       logger.log(level: note.level, "\(note.words)")
     }
     logger.info(

@@ -232,7 +232,7 @@ final class ReceiverStatistics: Sendable {
 
   /// `GET /metrics`, in Prometheus' text format.
   func metrics(
-    freeBytes: UInt64?, foldersAway: Int, sessionsSetAside: Int, filesNumbered: Int, budgetFreeBytes: Int,
+    freeBytes: UInt64?, foldersAway: Int, sessionsQuarantined: Int, filesNumbered: Int, budgetFreeBytes: Int,
     certificateEndsAt: Int64
   ) -> [UInt8] {
     let state = state.withLock { $0 }
@@ -243,7 +243,7 @@ final class ReceiverStatistics: Sendable {
       "uploadfs_receiver_folders_away", .gauge, "Folders that are not where the configuration says.", foldersAway)
     text.family(
       "uploadfs_receiver_sessions_set_aside", .gauge,
-      "Upload sessions that cannot be read, or are damaged, and are kept.", sessionsSetAside)
+      "Upload sessions that cannot be read, or are damaged, and are kept.", sessionsQuarantined)
     text.family(
       "uploadfs_receiver_certificate_end_timestamp_seconds", .gauge,
       "When the certificate, or one above it, ends: seconds since 1970.", max(0, certificateEndsAt))

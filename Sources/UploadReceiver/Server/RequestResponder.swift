@@ -103,7 +103,7 @@ struct RequestResponder: Sendable {
     Answer(
       status: 200, contentType: "text/plain; version=0.0.4",
       body: statistics.metrics(
-        freeBytes: driver.freeBytes, foldersAway: driver.foldersAway, sessionsSetAside: driver.setAsideCount,
+        freeBytes: driver.freeBytes, foldersAway: driver.foldersAway, sessionsQuarantined: driver.quarantinedCount,
         filesNumbered: driver.numberedCount, budgetFreeBytes: budget.freeBytes, certificateEndsAt: certificates.endsAt))
   }
 

@@ -58,17 +58,17 @@ extension FileStore {
   private func shorten(
     _ journal: FileDescriptor, in directory: FileDescriptor, of session: SessionID
   ) throws(StoreFailure) {
-    var isReliedUpon = false
+    var mayHoldOnlyCopy = false
     let kept = try Journal.recover(journal).filter { payload in
       switch JournalRecord(payload) {
       case .chunk, .zeros: return false
       case .reliedUpon:
-        isReliedUpon = true
+        mayHoldOnlyCopy = true
         return true
       default: return true
       }
     }
-    guard isReliedUpon else { return }
+    guard mayHoldOnlyCopy else { return }
     try Self.delete(session.text, in: incoming)
     let short = try FileDescriptor.open(
       session.text, in: incoming, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, mode: 0o600)

@@ -38,14 +38,14 @@ extension FileStore {
       case .stray: state.strays.append(name)
       case .neverBegun: remove(SessionID(name))
       case .open(let session): state.open.append(session)
-      case .published(let facts, let receipt, let isReliedUpon):
-        state.published.append((facts, receipt, isReliedUpon))
-      case .damaged(let why): state.setAside.append(.init(id: SessionID(name), why: why, isDamaged: true))
+      case .published(let facts, let receipt, let mayHoldOnlyCopy):
+        state.published.append((facts, receipt, mayHoldOnlyCopy))
+      case .damaged(let why): state.quarantined.append(.init(id: SessionID(name), why: why, isDamaged: true))
       case .gone: break
       }
     } catch {
       let isDamaged = if case .damaged = error { true } else { false }
-      state.setAside.append(.init(id: SessionID(name), why: error.words, isDamaged: isDamaged))
+      state.quarantined.append(.init(id: SessionID(name), why: error.words, isDamaged: isDamaged))
     }
   }
 
@@ -56,7 +56,7 @@ extension FileStore {
     /// A crash came before its first record, or what it had published was deleted or replaced: the client begins anew.
     case neverBegun
     case open(RecoveredSession)
-    case published(SessionRecord, PublicationReceipt, isReliedUpon: Bool)
+    case published(SessionRecord, PublicationReceipt, mayHoldOnlyCopy: Bool)
     /// What it holds cannot be told; it is never removed for that.
     case damaged(String)
     case gone
@@ -83,7 +83,7 @@ extension FileStore {
     var committing: JournalRecord.Committing?
     var isPublished = false
     var chunks = ChunkTable()
-    var (saysReliance, isReliedUpon) = (false, false)
+    var (saysReliance, mayHoldOnlyCopy) = (false, false)
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
       case .session(let found): facts = found
@@ -93,7 +93,7 @@ extension FileStore {
       case .zeros(let first, let last):
         chunks.insertZeros(first..<(last + 1), of: .zeros(facts?.opening.chunkBytes ?? 0))
       case .reliesWhenSaid: saysReliance = true
-      case .reliedUpon: isReliedUpon = true
+      case .reliedUpon: mayHoldOnlyCopy = true
       default: break
       }
     }
@@ -108,17 +108,17 @@ extension FileStore {
       let isWhole = try JournalFraming.isWhole(journal.readAll(limit: Journal.fileBytesMax))
       return isTorn && !isWhole ? .neverBegun : .damaged("the record of its opening is damaged")
     }
-    if isPublished, let committing { return .published(facts, committing.receipt, isReliedUpon: isReliedUpon) }
-    let saidReliedUpon = isReliedUpon
+    if isPublished, let committing { return .published(facts, committing.receipt, mayHoldOnlyCopy: mayHoldOnlyCopy) }
+    let saidReliedUpon = mayHoldOnlyCopy
     // The journal of an earlier version does not say it.
-    isReliedUpon = isReliedUpon || (!saysReliance && !chunks.isEmpty)
+    mayHoldOnlyCopy = mayHoldOnlyCopy || (!saysReliance && !chunks.isEmpty)
     if let data = try FileDescriptor.statusIfPresent("data", in: directory) {
       if let kind = data.kindOfNoFile { return .damaged("its data is \(kind)") }
       // A removal was cut off when this had taken the place of what it contained (or a power cut came before that was said to be on the disk).
-      if saysReliance, isReliedUpon, !chunks.isEmpty, data.st_size == 0, data.isUntold { return .neverBegun }
+      if saysReliance, mayHoldOnlyCopy, !chunks.isEmpty, data.st_size == 0, data.isUntold { return .neverBegun }
       if let committing, UInt64(data.st_ino) == committing.inode, try isTarget(committing, of: facts) {
         // A power cut in the middle of the rename left both names (btrfs); the other one is the file's.
-        let published = try finish(journal, facts, committing, isReliedUpon: saidReliedUpon)
+        let published = try finish(journal, facts, committing, mayHoldOnlyCopy: saidReliedUpon)
         // Where it stays, it goes with the session.
         unlinkat(directory.raw, "data", 0)
         return published
@@ -126,23 +126,23 @@ extension FileStore {
       _ = try checkOwn(directory, facts.sessionID)
       let milliseconds = younger(journal, lastChange.modified)
       return .open(
-        .init(facts: facts, lastChange: milliseconds, recordedChunks: chunks, isReliedUpon: isReliedUpon))
+        .init(facts: facts, lastChange: milliseconds, recordedChunks: chunks, mayHoldOnlyCopy: mayHoldOnlyCopy))
     }
     if let committing, try isTarget(committing, of: facts) {
-      return try finish(journal, facts, committing, isReliedUpon: saidReliedUpon)
+      return try finish(journal, facts, committing, mayHoldOnlyCopy: saidReliedUpon)
     }
     // What its data was may be nowhere else, and can be put back to its journal.
-    if isReliedUpon, committing == nil { return .damaged("its data is gone, and a client relies upon it") }
+    if mayHoldOnlyCopy, committing == nil { return .damaged("its data is gone, and a client relies upon it") }
     // What may have been published was deleted or replaced by hand: the client has to send it again.
     return .neverBegun
   }
 
   /// The crash came between the rename and the journal.
   private func finish(
-    _ journal: FileDescriptor, _ facts: SessionRecord, _ committing: JournalRecord.Committing, isReliedUpon: Bool
+    _ journal: FileDescriptor, _ facts: SessionRecord, _ committing: JournalRecord.Committing, mayHoldOnlyCopy: Bool
   ) throws(StoreFailure) -> Found {
     try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
-    return .published(facts, committing.receipt, isReliedUpon: isReliedUpon)
+    return .published(facts, committing.receipt, mayHoldOnlyCopy: mayHoldOnlyCopy)
   }
 
   /// When a session was changed last, were there no time in which no receiver ran. It is left on the disk, for the next start.

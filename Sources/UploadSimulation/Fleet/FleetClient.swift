@@ -139,7 +139,8 @@ final class FleetClient {
     case .checkProgress: tellProgress()
     case .report(.delivered(let id, _, _)):
       captures.first { $0.id == id }?.deliveredAt = world.time.seconds
-    case .report, .renewConnections, .networkChanged, .forget, .forgetNames, .forgetEntry, .removeResume, .noteDiscarded,
+    case .report, .renewConnections, .networkChanged, .forget, .forgetNames, .forgetEntry, .removeResume,
+      .noteDiscarded,
       .forgetDiscarded, .measure, .unload, .load, .seek, .checkGrowth, .showNames, .showStatus, .showSummary, .hide,
       .resizeBuffers, .askForLimits:
       break

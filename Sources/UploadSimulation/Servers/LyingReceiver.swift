@@ -37,7 +37,7 @@ final class LyingReceiver: SimulatedPeer {
   func start() { receiver.start() }
   func crash() { receiver.crash() }
   func liftQuota() { receiver.liftQuota() }
-  func retrySetAside() { receiver.retrySetAside() }
+  func retryQuarantined() { receiver.retryQuarantined() }
   func letKernelWork(isPressed: Bool) { receiver.letKernelWork(isPressed: isPressed) }
   func rot() { receiver.rot() }
   func shown(_ name: String) -> [UInt8]? { receiver.shown(name) }

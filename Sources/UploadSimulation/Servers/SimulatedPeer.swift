@@ -14,7 +14,7 @@ protocol SimulatedPeer: AnyObject {
   /// The operator gives the client all the room there is.
   func liftQuota()
   /// The operator restarts the server where something could not be read.
-  func retrySetAside()
+  func retryQuarantined()
   /// The work of its kernel once a second.
   func letKernelWork(isPressed: Bool)
   /// One of its own records can no longer be read.
@@ -31,7 +31,7 @@ protocol SimulatedPeer: AnyObject {
 }
 
 extension SimulatedPeer {
-  func retrySetAside() {}
+  func retryQuarantined() {}
   func letKernelWork(isPressed: Bool) {}
   func rot() {}
 }

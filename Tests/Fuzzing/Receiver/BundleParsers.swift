@@ -62,7 +62,7 @@ func bundled(_ name: String, _ plain: [UInt8], sending sent: [UInt8]? = nil, _ e
   let facts = ChunkChecksums(of: plain)
   let chunk = ChunkHeaders(
     sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding,
-    tag: sha256([1]).bytes, contentSHA256: nil)
+    mac: sha256([1]).bytes, contentSHA256: nil)
   let file = [
     (name: HeaderName.idempotencyKey, value: "\"k\""), (name: HeaderName.chunkNonce, value: Hex.encode(sha256([2]))),
     (name: HeaderName.fileMode, value: "420"), (name: HeaderName.fileModifiedNanoseconds, value: "-5"),
@@ -186,7 +186,7 @@ func inRun(_ index: UInt32, _ plain: [UInt8], sending sent: [UInt8]? = nil, _ en
   let facts = ChunkChecksums(of: plain)
   let chunk = ChunkHeaders(
     sha256: facts.sha256, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding,
-    tag: sha256([1]).bytes, contentSHA256: nil)
+    mac: sha256([1]).bytes, contentSHA256: nil)
   return member(ProtocolPath.chunk(id: "s", index: index).text, chunk.fields, sent ?? plain)
 }
 

@@ -19,7 +19,7 @@ private func text(_ fields: [(name: String, value: String)]) -> String {
 }
 
 private let chunk = ChunkHeaders(
-  sha256: sha256([]), crc32c: 0xab_cdef, sizeBytes: 4_194_304, encoding: .lz4, tag: sha256([1]).bytes,
+  sha256: sha256([]), crc32c: 0xab_cdef, sizeBytes: 4_194_304, encoding: .lz4, mac: sha256([1]).bytes,
   contentSHA256: sha256([2]))
 
 let chunkHeaderText = text(chunk.fields)

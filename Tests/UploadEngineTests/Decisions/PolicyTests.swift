@@ -94,7 +94,7 @@ import Testing
     #expect(policy.verdict(on: .notReplaceable, attempts: 1) == .startNewSession)
     var page = TransportError(.answeredEarly, "")
     #expect(StepFailure(page).kind.canEndFile)
-    page.isOfPage = true
+    page.answerIsHTML = true
     #expect(!StepFailure(page).kind.canEndFile, "DE103")
     #expect(policy.verdict(on: .nameTaken, attempts: 1) == .startNewSession && StepFailure.Kind.nameTaken.canEndFile)
   }

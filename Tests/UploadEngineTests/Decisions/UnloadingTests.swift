@@ -264,7 +264,7 @@ import Testing
   /// Regression: a file that a program had queried was unloaded at once where the delivered ones alone were too many.
   @Test(.promises("S45j")) func deliveredOneThatAProgramQueries_staysForAWhile_whereThoseAloneAreTooMany() {
     var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 5)
-    harness.schedule.memory.fit.deliveredMax = 2
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 2)
     for file in files.prefix(3) {
       harness.write(file)
       harness.succeed()
@@ -282,7 +282,7 @@ import Testing
 
   @Test(.promises("S45j")) func listSaysOfThemWhatTheSumsKnow_andOfUnmetOnesWhatWasRecorded() {
     var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 2)
-    harness.schedule.memory.fit.deliveredMax = 0
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
     harness.write(files[0])
     harness.succeed()
     #expect(harness.schedule.listing(of: files[0].id, recordedAs: .complete) == .inMemory)
@@ -340,16 +340,16 @@ import Testing
     var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 3)
     harness.write(files[0])
     harness.succeed()
-    harness.schedule.memory.fit.deliveredMax = 0
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
     #expect(Self.unload(&harness) == [files[0].id])
-    harness.schedule.memory.fit.deliveredMax = .max
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: .max)
     for file in files[1...] {
       harness.advance(by: .seconds(1))
       harness.write(file)
       harness.succeed()
     }
     let expired = try #require(harness.schedule.files[files[1].id]?.deliveredAt)
-    harness.schedule.memory.fit.deliveredMax = 1
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 1)
     harness.apply { $0.wantDelivered(by: expired, at: $1) }
     harness.advance(by: .milliseconds(1))
     #expect(Self.takeLoads(&harness) == [files[0].id])
@@ -361,9 +361,9 @@ import Testing
     var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 2)
     harness.write(files[0])
     harness.succeed()
-    harness.schedule.memory.fit.deliveredMax = 0
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
     #expect(Self.unload(&harness) == [files[0].id])
-    harness.schedule.memory.fit.deliveredMax = .max
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: .max)
     harness.advance(by: .seconds(1))
     harness.write(files[1])
     harness.succeed()

@@ -36,8 +36,8 @@ final class MemoryFiles: FileContents {
   func snapshot(of id: FileID) -> FileSnapshot? { files.withLock { $0[id]?.snapshot } }
 
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? { nil }
-  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
-  func isChangedByHand(_ id: FileID) -> Bool { false }
+  func stableEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
+  func isChangedOutsideMount(_ id: FileID) -> Bool { false }
   func sizeBytesSoon(of id: FileID) -> UInt64? { snapshot(of: id)?.sizeBytes }
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
 

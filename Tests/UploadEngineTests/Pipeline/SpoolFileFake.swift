@@ -84,8 +84,8 @@ final class SpoolFileFake: FileContents {
   }
 
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? { nil }
-  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
-  func isChangedByHand(_ id: FileID) -> Bool { false }
+  func stableEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
+  func isChangedOutsideMount(_ id: FileID) -> Bool { false }
   func sizeBytesSoon(of id: FileID) -> UInt64? { snapshot(of: id)?.sizeBytes }
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool {
     state.withLock { $0.released?.overlaps(range) ?? false }
@@ -129,7 +129,7 @@ private final class SpoolFileOpening: ReadableFile {
       modifiedNanoseconds: Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec))
   }
 
-  func mayForgetPages() -> Bool { !owner.keepsPages }
+  func mayDropPageCache() -> Bool { !owner.keepsPages }
 
   func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
     let count = pread(number, buffer.baseAddress, buffer.count, off_t(offset))

@@ -292,7 +292,7 @@ import Threads
     let restored = try Catalog(path: path)
     #expect(restored.openedDamaged?.contains("stands in for it") == true && restored.isAnew)
     var known = delivered(1)
-    // Regression (S80a): the time was lost, and an older content that was put back from a backup passed for a later one.
+    // Regression: the time was lost, and an older content that was put back from a backup passed for a later one.
     known.modifiedNanoseconds -= 1
     #expect(try restored.loadAll() == [known])
     try restored.upsert([delivered(1)])

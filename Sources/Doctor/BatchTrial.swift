@@ -3,7 +3,7 @@ import UploadEngine
 
 /// Sends what a mount sends in one request where the server offers to take it: several chunks of a file, and several small files. What
 /// stands before a server may know neither, and let the same bytes pass one by one.
-struct TogetherTrial {
+struct BatchTrial {
   let exchange: StepExchange
   let endpoint: EndpointID
 

@@ -1,5 +1,5 @@
-/// The tag that binds a chunk to its place, its session and the sender's credential (docs/protocol.md#tags).
-public enum ChunkTag {
+/// The MAC that binds a chunk to its place, its session and the sender's credential (docs/protocol.md#tags).
+public enum ChunkMAC {
   /// The key that both sides derive from the credential that they share anyway, so that no second secret has to be
   /// handed out.
   public static func masterKey(credentialSecret: [UInt8]) -> [UInt8] {
@@ -14,10 +14,10 @@ public enum ChunkTag {
       byteCount: 32)
   }
 
-  /// The tag of one chunk: 32 bytes.
+  /// The MAC of one chunk: 32 bytes.
   ///
   /// - Parameter sizeBytes: of the plain bytes, as the digest is.
-  public static func tag(
+  public static func mac(
     key: [UInt8], index: UInt32, sizeBytes: UInt64, chunkSHA256: Digest32, sessionID: String, nonce: [UInt8]
   ) -> [UInt8] {
     var message = withUnsafeBytes(of: index.littleEndian) { Array($0) }
@@ -28,9 +28,9 @@ public enum ChunkTag {
     return HMACSHA256.authenticate(message, key: key)
   }
 
-  /// The tag of ranges of chunks that are zeros, each of the session's chunk size: 32 bytes. What it begins with is the index of no
-  /// chunk, so that no tag of the one kind is one of the other.
-  public static func zerosTag(
+  /// The MAC of ranges of chunks that are zeros, each of the session's chunk size: 32 bytes. What it begins with is the index of no
+  /// chunk, so that no MAC of the one kind is one of the other.
+  public static func zerosMAC(
     key: [UInt8], ranges: [(first: UInt32, last: UInt32)], chunkBytes: UInt64, chunkSHA256: Digest32,
     sessionID: String, nonce: [UInt8]
   ) -> [UInt8] {
