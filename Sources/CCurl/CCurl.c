@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "Offers.h"
+
 static size_t read_body(char *buffer, size_t size, size_t count, void *context) {
   struct uploadfs_curl_body *body = context;
   size_t wanted = size * count;
@@ -61,13 +63,31 @@ CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body) {
   return code;
 }
 
+// The socket that libcurl was just given in place of one of its own. It asks for the socket's options next.
+static _Thread_local curl_socket_t offered_last = -1;
+
 static int limit_silence(void *context, curl_socket_t socket, curlsocktype purpose) {
   (void)purpose;
   unsigned int milliseconds = (unsigned int)(size_t)context;
   // Without it a dead network is noticed later, by the request's own limits: not a reason to do without a connection.
   (void)setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
   uploadfs_note_socket(socket);
-  return CURL_SOCKOPT_OK;
+  if (socket != offered_last) return CURL_SOCKOPT_OK;
+  offered_last = -1;
+  return CURL_SOCKOPT_ALREADY_CONNECTED;
+}
+
+static curl_socket_t open_or_take(void *context, curlsocktype purpose, struct curl_sockaddr *address) {
+  (void)context;
+  if (purpose == CURLSOCKTYPE_IPCXN && address->socktype == SOCK_STREAM) {
+    offered_last = uploadfs_take_offer(&address->addr, address->addrlen);
+    if (offered_last >= 0) return offered_last;
+  }
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+CURLcode uploadfs_curl_take_offers(CURL *easy) {
+  return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, (curl_opensocket_callback)open_or_take);
 }
 
 CURLcode uploadfs_curl_set_acknowledgement_timeout(CURL *easy, long milliseconds) {

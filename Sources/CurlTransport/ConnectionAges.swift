@@ -14,7 +14,8 @@ struct ConnectionAges {
     var ageSecondsMax: Int {
       switch self {
       case .any: .max
-      case .none: 0
+      // 0 would leave out what is resolved for the request itself.
+      case .none: 1
       case .youngerThan(let seconds): seconds
       }
     }

@@ -24,6 +24,10 @@ final class CurlLoop {
   /// What is known of the loss of packets on the way to each server; empty where that decides nothing.
   private var pathLosses: [String: PathLoss] = [:]
   private var pathMoves = PathMoves()
+  private var addressBook = AddressBook()
+  private let races = AddressRaces()
+  /// Requests that wait for the addresses of their server, in the order in which they came. They count as in flight.
+  private var parked: [NamedServer: [PendingHTTPRequest]] = [:]
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
   /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
@@ -44,7 +48,9 @@ final class CurlLoop {
   func run() {
     var failure = "the transport has been stopped"
     while drainInbox() {
-      if let problem = perform() ?? poll(isIdle: !completeFinished() && !endStalled() && !endStanding()) {
+      if let problem = perform()
+        ?? poll(isIdle: !completeFinished() && !endStalled() && !endStanding() && !advanceRaces())
+      {
         failure = problem
         break
       }
@@ -54,7 +60,7 @@ final class CurlLoop {
 
   /// False when the loop must end.
   private func drainInbox() -> Bool {
-    let work = inbox.take(freeSlots: slots - transfers.count)
+    let work = inbox.take(freeSlots: freeSlots)
     for request in work.withdrawn {
       request.onCompletion(.failure(TransportError(.cancelled, "the request was cancelled before it was sent")))
     }
@@ -67,18 +73,67 @@ final class CurlLoop {
       return false
     }
     for (id, unsentBelow) in work.cancels {
+      guard !withdrawParked(id) else { continue }
       // Known on this thread alone: the caller saw what had been sent a moment before.
       guard let transfer = transfers[id], transfer.sentBytes < unsentBelow else { continue }
       finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
     }
     if work.renewsConnections { ages.renew(at: .now) }
     if work.hasNetworkChanged { networkChanged() }
-    for request in work.starts { start(request) }
+    for name in work.resolved { races.resolved(name.server, name.family, name.addresses, at: .now) }
+    for request in work.starts { place(request) }
     for id in work.resumes { transfers[id]?.resume() }
     return true
   }
 
-  private func start(_ waiting: PendingHTTPRequest) {
+  private var freeSlots: Int { slots - transfers.count - parked.values.reduce(0) { $0 + $1.count } }
+
+  /// Starts a request, or lets it wait until the addresses of its server are known.
+  private func place(_ waiting: PendingHTTPRequest) {
+    guard let target = RequestTarget(url: waiting.request.url), let server = target.namedServer,
+      settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https") == nil
+    else { return start(waiting, to: []) }
+    let (verdict, begins) = addressBook.look(up: server, at: .now)
+    if begins {
+      races.begin(server, addressBook.memory, at: .now)
+      for family in SocketAddress.Family.allCases {
+        NameResolver.resolve(server, family) { [inbox] in inbox.resolved($0) }
+      }
+    }
+    switch verdict {
+    case .go(let addresses): start(waiting, to: addresses)
+    case .wait: parked[server, default: []].append(waiting)
+    }
+  }
+
+  /// True when a race has ended.
+  private func advanceRaces() -> Bool {
+    let outcomes = races.advance(at: .now)
+    for outcome in outcomes {
+      addressBook.found(outcome, at: .now)
+      for request in parked.removeValue(forKey: outcome.server) ?? [] { start(request, to: outcome.addresses) }
+    }
+    return !outcomes.isEmpty
+  }
+
+  /// False for a request that does not wait for addresses.
+  private func withdrawParked(_ id: HTTPRequestID) -> Bool {
+    for (server, requests) in parked {
+      guard let index = requests.firstIndex(where: { $0.id == id }) else { continue }
+      parked[server]?.remove(at: index)
+      refuse(requests[index], TransportError(.cancelled, "the request was cancelled before it was sent"))
+      return true
+    }
+    return false
+  }
+
+  private func refuse(_ waiting: PendingHTTPRequest, _ error: TransportError) {
+    inbox.forget(waiting.id)
+    waiting.request.body.stream?.end()
+    waiting.onCompletion(.failure(error))
+  }
+
+  private func start(_ waiting: PendingHTTPRequest, to addresses: [SocketAddress]) {
     do throws(TransportError) {
       guard let handle = idleHandles.popLast() ?? EasyHandle() else {
         throw TransportError(.other, "curl_easy_init failed: out of memory")
@@ -87,7 +142,7 @@ final class CurlLoop {
       try handle.share(try usableSessions())
       let transfer = try CurlTransfer(
         waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
-        connecting: connectLimits, lossy: Set(pathLosses.filter(\.value.isLossy).keys)
+        connecting: connectLimits, lossy: Set(pathLosses.filter(\.value.isLossy).keys), to: addresses
       ) { [inbox] in
         inbox.resume(waiting.id)
       }
@@ -97,9 +152,7 @@ final class CurlLoop {
       }
       transfers[waiting.id] = transfer
     } catch {
-      inbox.forget(waiting.id)
-      waiting.request.body.stream?.end()
-      waiting.onCompletion(.failure(error))
+      refuse(waiting, error)
     }
   }
 
@@ -162,6 +215,7 @@ final class CurlLoop {
     ages.renew(at: .now)
     // It may be another network.
     pathLosses = [:]
+    addressBook.networkChanged()
     for id in pathMoves.changed(at: .now, pathLooks) { endWithoutPath(id) }
   }
 
@@ -199,12 +253,13 @@ final class CurlLoop {
   private func poll(isIdle: Bool) -> String? {
     let needsCare = transfers.values.contains(where: \.hasStallLimit)
     var timeout = needsCare ? Self.stallCheckMilliseconds : Self.idlePollMilliseconds
-    if let due = pathMoves.nextLook {
+    if let due = [pathMoves.nextLook, races.nextDeadline].compactMap({ $0 }).min() {
       let (seconds, attoseconds) = max(.zero, due - .now).components
       timeout = min(timeout, Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000 + 1))
     }
-    let mayRest = isIdle && inbox.mayRest(freeSlots: slots - transfers.count)
-    let code = curl_multi_poll(multi, nil, 0, mayRest ? timeout : 0, nil)
+    let mayRest = isIdle && inbox.mayRest(freeSlots: freeSlots)
+    var polled = races.polled
+    let code = curl_multi_poll(multi, &polled, UInt32(polled.count), mayRest ? timeout : 0, nil)
     return code == CURLM_OK ? nil : "curl_multi_poll failed: \(String(cString: curl_multi_strerror(code)))"
   }
 
@@ -214,6 +269,9 @@ final class CurlLoop {
     if case .success = result { countMoved(by: transfer) }
     // Also where TLS did not end in time: the server is there.
     connectLimits.noteHandshake(transfer.handshakeTime, with: transfer.origin)
+    if case .failure(let error) = result, error.kind == .connectFailed, let server = transfer.namedServer {
+      addressBook.failed(server)
+    }
     curl_multi_remove_handle(multi, transfer.handle.pointer)
     transfers[transfer.id] = nil
     // libcurl 8.14 keeps what a failed upload has left in its handle, through curl_easy_reset as well: the next transfer on it
@@ -226,6 +284,7 @@ final class CurlLoop {
   private func tearDown(_ reason: String) {
     let waiting = inbox.close()
     for transfer in Array(transfers.values) { finish(transfer, .failure(transfer.error(.stopped, reason))) }
+    for request in parked.values.flatMap({ $0 }) { refuse(request, TransportError(.stopped, reason)) }
     for request in waiting { request.onCompletion(.failure(TransportError(.stopped, reason))) }
     // Easy handles before the multi handle that their connections live in.
     idleHandles = []

@@ -43,6 +43,9 @@ final class CurlTransfer {
   /// The server that it goes to.
   var origin: String { target.origin }
 
+  /// Likewise, where it is called by a name.
+  var namedServer: NamedServer? { target.namedServer }
+
   /// How long the server, or the proxy before it, took to take the connection that was made for it; zero where there was one before, or
   /// nothing has answered.
   var handshakeTime: Duration {
@@ -56,7 +59,7 @@ final class CurlTransfer {
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
     sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, connecting limits: ConnectLimits,
-    lossy: Set<String>, wake: @escaping @Sendable () -> Void
+    lossy: Set<String>, to addresses: [SocketAddress], wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
@@ -74,6 +77,7 @@ final class CurlTransfer {
     stallMeter = StallMeter(waiting.request.limits, bodyByteCount: waiting.request.body.byteCount)
     stream = waiting.request.body.stream
     try configure(settings, reuse)
+    try handle.setAddresses(addresses, of: target)
     stream?.begin(whenReady: wake)
     noteHandedOver()
   }

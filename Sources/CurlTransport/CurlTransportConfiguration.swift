@@ -1,7 +1,7 @@
 import CCurl
 import Glibc
 public import Threads
-import UploadEngine
+public import UploadEngine
 
 /// How a ``CurlTransport`` connects. Checked once, when the transport is made.
 public struct CurlTransportConfiguration: Hashable, Sendable {

@@ -1,3 +1,5 @@
+// The headers of sockets belong to whichever of both modules is loaded first.
+import CCurl
 import Glibc
 
 /// Whether this process can open anything. libcurl only says that it has no connection, or no address, where it has no descriptor for either.

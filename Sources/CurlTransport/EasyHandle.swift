@@ -12,6 +12,8 @@ final class EasyHandle {
   private var pieces: UnsafeMutableBufferPointer<uploadfs_curl_piece>?
   /// The header list of the present transfer; libcurl does not copy it.
   private var headerList: UnsafeMutablePointer<curl_slist>?
+  /// The addresses of the present transfer's server; libcurl does not copy them.
+  private var addressList: UnsafeMutablePointer<curl_slist>?
 
   /// Where its connections find and leave TLS sessions; libcurl keeps its address.
   private var sessions: TLSSessions?
@@ -30,6 +32,7 @@ final class EasyHandle {
     // Before the memory that it points to.
     curl_easy_cleanup(pointer)
     curl_slist_free_all(headerList)
+    curl_slist_free_all(addressList)
     body.deallocate()
     pieces?.deallocate()
     errorText.deallocate()
@@ -41,6 +44,8 @@ final class EasyHandle {
     curl_easy_reset(pointer)
     curl_slist_free_all(headerList)
     headerList = nil
+    curl_slist_free_all(addressList)
+    addressList = nil
     body.pointee = uploadfs_curl_body()
     pieces?.deallocate()
     pieces = nil
@@ -176,6 +181,17 @@ final class EasyHandle {
       headerList = list
     }
     try check(uploadfs_curl_set_list(pointer, CURLOPT_HTTPHEADER, headerList), CURLOPT_HTTPHEADER)
+  }
+
+  /// Connects to these addresses of the server, in this order, and takes a connection that was made to one of them. Without any the
+  /// library asks for the name.
+  func setAddresses(_ addresses: [SocketAddress], of target: RequestTarget) throws(TransportError) {
+    guard let server = target.namedServer, !addresses.isEmpty else { return }
+    let texts = addresses.map { $0.family == .ipv6 ? "[\($0.hostText)]" : $0.hostText }
+    // +: no longer than other names, so that a handle that knows no addresses asks for them.
+    addressList = curl_slist_append(nil, "+\(server.host):\(server.port):\(texts.joined(separator: ","))")
+    try check(uploadfs_curl_set_list(pointer, CURLOPT_RESOLVE, addressList), CURLOPT_RESOLVE)
+    try check(uploadfs_curl_take_offers(pointer), CURLOPT_OPENSOCKETFUNCTION)
   }
 
   /// A fact of the kind `long`; 0 when libcurl does not know it.

@@ -21,6 +21,8 @@ final class RequestInbox: Sendable {
     var renewsConnections = false
     /// Links, addresses or routes have changed.
     var hasNetworkChanged = false
+    /// The resolver's answers.
+    var resolved: [ResolvedName] = []
     /// The loop must end.
     var isStopping = false
   }
@@ -35,6 +37,8 @@ final class RequestInbox: Sendable {
     var resumed: Set<HTTPRequestID> = []
     var renewsConnections = false
     var hasNetworkChanged = false
+    /// At most one for each family of each server whose name is being asked for.
+    var resolved: [ResolvedName] = []
     var isStopping = false
     /// The loop looks here before it sleeps, or a wakeup is on its way: a further one would only cost system calls.
     var isLoopAwake = true
@@ -101,6 +105,14 @@ final class RequestInbox: Sendable {
     }
   }
 
+  /// The resolver has answered.
+  func resolved(_ name: ResolvedName) {
+    state.withLock { state in
+      state.resolved.append(name)
+      Self.wakeLocked(&state)
+    }
+  }
+
   /// Asks the loop to end.
   func stop() {
     state.withLock { state in
@@ -127,6 +139,7 @@ final class RequestInbox: Sendable {
       swap(&work.resumes, &state.resumed)
       swap(&work.renewsConnections, &state.renewsConnections)
       swap(&work.hasNetworkChanged, &state.hasNetworkChanged)
+      swap(&work.resolved, &state.resolved)
       let count = min(freeSlots, state.waiting.count)
       if count > 0 {
         work.starts = Array(state.waiting.prefix(count))
@@ -140,7 +153,8 @@ final class RequestInbox: Sendable {
   /// comes after a yes wakes the loop.
   func mayRest(freeSlots: Int) -> Bool {
     state.withLock { state in
-      guard !state.isStopping, !state.hasNetworkChanged, state.cancelled.isEmpty, state.resumed.isEmpty,
+      guard !state.isStopping, !state.hasNetworkChanged, state.resolved.isEmpty, state.cancelled.isEmpty,
+        state.resumed.isEmpty,
         freeSlots <= 0 || state.waiting.isEmpty
       else { return false }
       state.isLoopAwake = false

@@ -26,6 +26,14 @@ struct RequestTarget: Hashable {
     origin = "\(url[..<mark.lowerBound])://\(hostAndPort)".lowercased()
   }
 
+  /// The server, where it is called by a name that the resolver is asked for; nil for addresses and this machine.
+  var namedServer: NamedServer? {
+    guard !HostName.isAddress(host), !HostName.isLocalhost(host) else { return nil }
+    let port = origin.utf8.count > scheme.utf8.count + 3 + host.utf8.count ? origin.split(separator: ":").last : nil
+    guard let number = port.map({ Int($0) }) ?? (scheme == "http" ? 80 : 443) else { return nil }
+    return NamedServer(host: host, port: number)
+  }
+
   /// The machine itself, by its usual names.
   var isLoopback: Bool { HostName.isLoopback(host) }
 }

@@ -96,6 +96,17 @@ CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body);
 /// Sets TCP_USER_TIMEOUT on every connection that the handle opens. The socket is only within reach of a callback.
 CURLcode uploadfs_curl_set_acknowledgement_timeout(CURL *easy, long milliseconds);
 
+/// Lets libcurl take sockets that are connected already instead of opening its own (``uploadfs_offer_socket``), for what the handle
+/// connects to from now on.
+CURLcode uploadfs_curl_take_offers(CURL *easy);
+
+/// Offers a connected socket to the next connection of this thread to that address. It is libcurl's from the moment at which it takes it.
+/// 0 where there are too many offers: the socket stays the caller's.
+int uploadfs_offer_socket(int socket, const struct sockaddr *address, unsigned length);
+
+/// Takes an offer back. 1 where it was still there: the socket is the caller's again.
+int uploadfs_withdraw_socket(int socket);
+
 /// Remembers a socket that libcurl has opened on this thread.
 void uploadfs_note_socket(int socket);
 
