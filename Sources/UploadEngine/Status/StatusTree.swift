@@ -360,21 +360,27 @@ public final class StatusTree: VirtualTree {
     let end = [shown.count < StatusPage.filesMax ? nil : shown.last, unloaded.last].compactMap { $0 }.min()
     var page = StatusPage(after: end)
     var listed: Set<FileID> = []
-    func isHTML(_ id: FileID) -> Bool { id <= end ?? id && listed.insert(id).inserted }
-    for id in shown where isHTML(id) { add(id, to: &page) }
-    for file in unloaded.files where isHTML(file.id) { page.files.append(ListedFile(file)) }
-    for other in unloaded.others where isHTML(other.id) {
-      if other.isToLoad { _ = source.load(at: other.path) }
+    // They have left memory since it was asked.
+    var missed: Set<FileID> = []
+    func isOfPage(_ id: FileID) -> Bool { id <= end ?? id && !listed.contains(id) }
+    for id in shown where isOfPage(id) {
+      if add(id, to: &page) { listed.insert(id) } else { missed.insert(id) }
+    }
+    for file in unloaded.files where isOfPage(file.id) { page.files.append(ListedFile(file)) }
+    for other in unloaded.others where isOfPage(other.id) {
+      if other.isToLoad || missed.contains(other.id) { _ = source.load(at: other.path) }
       add(other.id, to: &page)
     }
     return page.bytes
   }
 
-  /// A line for each name.
-  private func add(_ id: FileID, to page: inout StatusPage) {
-    guard let status = source.status(of: id) else { return }
-    let paths = state.withLock { $0.index.shownPaths(of: id) }
+  /// A line for each name. False where memory does not hold the file.
+  @discardableResult
+  private func add(_ id: FileID, to page: inout StatusPage) -> Bool {
+    guard let status = source.status(of: id) else { return false }
+    let (paths, isHeld) = state.withLock { ($0.index.shownPaths(of: id), $0.index.contains(id)) }
     page.files += paths.map { ListedFile(status, at: $0) }
+    return isHeld
   }
 
   private func document(_ id: FileID) -> [UInt8]? {

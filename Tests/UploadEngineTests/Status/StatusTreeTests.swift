@@ -430,6 +430,29 @@ import Threads
     #expect(try listed().map(\.path.displayText) == ["a.mov", "b.mov", "d.mov", "c.mov", "e.mov"])
   }
 
+  /// Regression: what left memory once it had been asked for identities was on no page.
+  @Test(.promises("S30d", "S45j")) func whatLeavesMemoryWhileAPageIsMade_isOnThePage() throws {
+    add(1, "a.mov")
+    add(2, "b.mov")
+    var unloaded = UnloadedPage()
+    unloaded.files = [UnloadedFile(id: id(1), path: RelativePath("a.mov"), state: .complete, sizeBytes: 60)]
+    // It left once the catalog had been asked as well.
+    unloaded.others = [UnloadedPage.Other(id: id(2), path: RelativePath("b.mov"), isToLoad: false)]
+    source.unloaded.withLock { $0 = unloaded }
+    source.whenAskedForUnloaded.withLock {
+      $0 = { [self] in
+        for number in [1, 2] as [UInt64] {
+          source.forget(id(number))
+          tree.remove(id: id(number))
+        }
+      }
+    }
+    source.whenAskedToLoad.withLock { $0 = { [self] path in if path == RelativePath("b.mov") { add(2, "b.mov") } } }
+    let files = try listed()
+    #expect(files.map(\.path.displayText) == ["a.mov", "b.mov"])
+    #expect(files.map(\.state) == ["complete", "queued"])
+  }
+
   @Test func moreFilesThanOnePageHolds_areOnSeveral() throws {
     let count = UInt64(2 * StatusPage.filesMax + 10)
     for number in 1...count {
@@ -496,6 +519,16 @@ private final class FakeSource: StatusSource {
   func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage? {
     whenAskedForUnloaded.withLock { $0.take() }?()
     return unloaded.withLock { $0 } ?? UnloadedPage()
+  }
+
+  func forget(_ id: FileID) { statuses.withLock { $0[id] = nil } }
+
+  /// What comes back to memory; nil where nothing does.
+  let whenAskedToLoad = Mutex<(@Sendable (RelativePath) -> Void)?>(nil)
+  func load(at path: RelativePath) -> Bool {
+    guard let load = whenAskedToLoad.withLock({ $0 }) else { return false }
+    load(path)
+    return true
   }
 
   /// What was wanted of files.
