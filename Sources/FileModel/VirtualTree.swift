@@ -27,7 +27,7 @@ public enum VirtualSubject: Hashable, Sendable {
   case file(FileID, last: FileOwnership?)
   /// A folder of captures; the root for the mount as a whole.
   case folder(RelativePath)
-  /// Every captured file, wherever it stands: only the user who has mounted it may see that.
+  /// Every captured file, wherever it stands: only the user who has mounted it may see that, or enter the folder of it.
   case everyFile
 }
 

@@ -180,9 +180,12 @@ struct NamesAndBytesTests {
 
   @Test(.promises("S30d", "SE5a")) func whatIsAboutEveryFile_isForTheUserWhoHasMountedIt() throws {
     let mounted = try Mounted()
-    mounted.tree.subjects.withLock { $0 = ["status/file.json": .everyFile] }
+    mounted.tree.subjects.withLock { $0 = ["status/file.json": .everyFile, "status": .everyFile] }
     let status = try shown("status/file.json", in: mounted)
     #expect(status.st_mode == S_IFREG | 0o400 && status.st_uid == geteuid())
+    // Others cannot even look names up in it.
+    let folder = try shown("status", in: mounted)
+    #expect(folder.st_mode == S_IFDIR | 0o500 && folder.st_uid == geteuid())
   }
 
   /// Regression.

@@ -130,7 +130,7 @@ extension Filesystem {
       let owned = FileOwnership(user: last.user, group: last.group, mode: last.mode | 0o400)
       guard case .folder(let folder)? = virtual.tree.subject(of: path.parent) else { return owned }
       return virtual.folderAccess.withLock { $0.restrict(owned, in: folder) }
-    case .everyFile: return FileOwnership(user: geteuid(), group: getegid(), mode: 0o400)
+    case .everyFile: return daemonOnly
     case .folder(.root): return FileOwnership(rootAttributes())
     case .folder(let folder):
       let answer = ask(.folder(folder)) { $0.status(ofFolder: folder) }

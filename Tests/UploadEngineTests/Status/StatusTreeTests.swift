@@ -466,6 +466,8 @@ import Threads
     add(1, "a.mov")
     let path = RelativePath(".uploadfs/files/\(StatusPage.first)")
     #expect(tree.subject(of: path) == .everyFile && !tree.isWritable(path))
+    #expect(tree.subject(of: RelativePath(".uploadfs/files")) == .everyFile)
+    #expect(tree.subject(of: RelativePath(".uploadfs")) == .folder(.root))
     #expect(node(".uploadfs/files") == .directory && names(".uploadfs/files").isEmpty)
     #expect(node(".uploadfs/files/1") == nil && node(".uploadfs/files/\(StatusPage.first)/x") == nil)
     #expect(tree.contents(of: path) != nil)
