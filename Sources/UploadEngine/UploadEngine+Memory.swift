@@ -235,16 +235,16 @@ extension UploadEngine {
 
   /// Of each file that memory does not hold what the sums and its row know, without loading it. Waits for the local disk.
   public func unloadedFiles(after id: FileID, countMax: Int) -> UnloadedPage? {
-    let rows: [ListedRow]
+    let listed: ListedRows
     do throws(StorageError) {
-      rows = try catalog.listed(after: id, countMax: countMax)
+      listed = try catalog.listed(after: id, countMax: countMax)
     } catch {
       return nil
     }
     var page = UnloadedPage()
-    page.last = rows.count < countMax ? nil : rows.last?.id
+    page.last = listed.last
     state.withLock { state in
-      for row in rows {
+      for row in listed.rows {
         switch state.schedule.listing(of: row.id, recordedAs: row.state) {
         case .inMemory: page.others.append(UnloadedPage.Other(id: row.id, path: row.path, isToLoad: false))
         case .unknown: page.others.append(UnloadedPage.Other(id: row.id, path: row.path, isToLoad: true))

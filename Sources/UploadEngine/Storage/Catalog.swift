@@ -153,7 +153,7 @@ public final class Catalog: Sendable {
   }
 
   /// The first rows after an identity, in the order of these, without what only the whole row says.
-  func listed(after id: FileID, countMax: Int) throws(StorageError) -> [ListedRow] {
+  func listed(after id: FileID, countMax: Int) throws(StorageError) -> ListedRows {
     try use { try $0.unsafeRead { try CatalogRows.listed(after: id, countMax: countMax, $0) } }
   }
 
@@ -335,6 +335,14 @@ struct RecordedFiles: Sendable {
   var byNumber = KnownIdentities()
   /// What was wrong with the catalog by then (``Catalog/openedDamaged``).
   var damage: String?
+}
+
+/// Some rows of a list of all files.
+struct ListedRows: Hashable, Sendable {
+  /// Those that can be understood, in the order of their identities.
+  var rows: [ListedRow] = []
+  /// The identity up to which they go; nil where they go to the end.
+  var last: FileID?
 }
 
 /// What a list of all files takes from a file's row.

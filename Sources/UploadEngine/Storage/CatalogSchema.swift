@@ -245,7 +245,10 @@ enum CatalogRows {
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
   private static let selectEntry = "\(selectFiles) WHERE id = ?"
-  private static let selectListed = "SELECT id, path, size, state FROM file WHERE id > ? ORDER BY id LIMIT ?"
+  /// What has another length is no identity, at which the next list could begin.
+  private static let selectListed = """
+    SELECT id, path, size, state FROM file WHERE id > ? AND length(id) = 16 ORDER BY id LIMIT ?
+    """
   /// What is not of these types is no identity, or no number.
   private static let selectRecorded = """
     SELECT id, CASE WHEN typeof(inode) = 'integer' THEN inode END FROM file
@@ -447,17 +450,22 @@ enum CatalogRows {
       .flatMap { wholeEntry(Columns($0)) }
   }
 
-  /// What cannot be understood counts as not there.
-  static func listed(after id: FileID, countMax: Int, _ database: Database) throws -> [ListedRow] {
-    var listed: [ListedRow] = []
+  /// What cannot be understood counts as not there, and ends no list.
+  static func listed(after id: FileID, countMax: Int, _ database: Database) throws -> ListedRows {
+    var listed = ListedRows()
+    var count = 0
     let rows = try Row.fetchCursor(database.cachedStatement(sql: selectListed), arguments: [id.blob, countMax])
     while let row = try rows.next() {
       let columns = Columns(row)
-      guard let id = columns.fileID(0), let path = columns.path(1), let size = columns.integer(2),
+      count += 1
+      guard let id = columns.fileID(0) else { continue }
+      listed.last = id
+      guard let path = columns.path(1), let size = columns.integer(2),
         let state = columns.text(3).flatMap(CatalogState.init(rawValue:))
       else { continue }
-      listed.append(ListedRow(id: id, path: path, sizeBytes: UInt64(bitPattern: size), state: state))
+      listed.rows.append(ListedRow(id: id, path: path, sizeBytes: UInt64(bitPattern: size), state: state))
     }
+    if count < countMax { listed.last = nil }
     return listed
   }
 

@@ -465,9 +465,23 @@ import Threads
     let entries = [delivered(1), entry(2, .failed), entry(3, .evicted), entry(4)]
     try catalog.upsert(entries.reversed())
     let rows = entries.map { ListedRow(id: $0.id, path: $0.path, sizeBytes: $0.sizeBytes, state: $0.state) }
-    #expect(try catalog.listed(after: StatusPage.first, countMax: 3) == Array(rows[..<3]))
-    #expect(try catalog.listed(after: rows[2].id, countMax: 3) == [rows[3]])
-    #expect(try catalog.listed(after: rows[3].id, countMax: 3) == [])
+    let first = try catalog.listed(after: StatusPage.first, countMax: 3)
+    #expect(first.rows == Array(rows[..<3]) && first.last == rows[2].id)
+    let second = try catalog.listed(after: rows[2].id, countMax: 3)
+    #expect(second.rows == [rows[3]] && second.last == nil)
+    #expect(try catalog.listed(after: rows[3].id, countMax: 3) == ListedRows())
+  }
+
+  /// Regression: the list ended with the rows among which one could not be understood.
+  @Test func rowThatCannotBeUnderstood_endsNoList() throws {
+    try Catalog(path: path).upsert([entry(1), entry(2), entry(3), entry(4), entry(5), entry(6)])
+    try sql("UPDATE file SET state = 'unheard of' WHERE inode IN (2, 3)")
+    try sql("UPDATE file SET id = substr(id, 1, 15) || x'0000' WHERE inode = 4")
+    let catalog = try Catalog(path: path)
+    let first = try catalog.listed(after: StatusPage.first, countMax: 3)
+    #expect(first.rows.map(\.id) == [FileID(high: 7, low: 1)] && first.last == FileID(high: 7, low: 3))
+    let second = try catalog.listed(after: FileID(high: 7, low: 3), countMax: 3)
+    #expect(second.rows.map(\.id) == [5, 6].map { FileID(high: 7, low: $0) } && second.last == nil)
   }
 
   /// A start reads of the others what they are once they are met.
