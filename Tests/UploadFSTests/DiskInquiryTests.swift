@@ -25,4 +25,15 @@ import Testing
     while answer == nil { answer = inquiry.ask(within: 10_000) { 4 } }
     #expect(answer == 4)
   }
+
+  /// Regression: as if the disk hung, no question was asked any more.
+  @Test(.promises("S41i")) func aQuestionThatIsGivenUp_beforeItIsAsked_holdsUpNoLaterOne() {
+    let inquiry = DiskInquiry()
+    // The thread that asks has hardly been started by then.
+    _ = inquiry.ask(within: 0) { 1 }
+    let end = ContinuousClock.now + .seconds(10)
+    var answer: Int?
+    while answer == nil, ContinuousClock.now < end { answer = inquiry.ask(within: 10_000) { 2 } }
+    #expect(answer == 2)
+  }
 }

@@ -91,9 +91,10 @@ final class DiskInquiry: Sendable {
       }
     }
 
-    /// The first job that has not been given up.
+    /// The first job that has not been given up. One that was given up while it waited for this thread says nothing of the disk.
     private func next() -> Job? {
       state.withLock { state, _ in
+        state.isStuck = false
         while !state.jobs.isEmpty {
           let job = state.jobs.removeFirst()
           if !job.isGivenUp { return job }
