@@ -59,7 +59,7 @@ extension UploadEngine {
   /// Delivered files whose local copy may go, oldest first, at most so many, of those that memory holds.
   public func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
     let candidates = state.withLock { $0.schedule.evictionCandidates(countMax: countMax) }
-    if let oldest = candidates.first, isBeyondMemory { apply { $0.wantDelivered(olderThan: oldest, at: $1) } }
+    if !candidates.isEmpty, isBeyondMemory { apply { $0.wantDelivered(olderThan: candidates, at: $1) } }
     return candidates
   }
 

@@ -467,11 +467,13 @@ extension UploadSchedule {
     planMemoryCheck(within: .zero, at: now)
   }
 
-  /// Local copies are removed, this one first: older ones that memory does not hold are loaded, to be removed before the
-  /// next one.
-  public mutating func wantDelivered(olderThan candidate: EvictionCandidate, at now: ClockReading) {
+  /// Local copies are removed, in this order: older ones that memory does not hold are loaded, to be removed in their turn. The
+  /// first of these may stay, as long as programs have them open, so a later one tells what is older.
+  public mutating func wantDelivered(olderThan candidates: [EvictionCandidate], at now: ClockReading) {
     // A damaged catalog may hold any time.
-    guard let file = files.entry(candidate.id)?.file, file.deliveredAt > .min else { return }
+    guard let last = candidates.prefix(Self.removedTogether).last, let file = files.entry(last.id)?.file,
+      file.deliveredAt > .min
+    else { return }
     wantDelivered(by: file.deliveredAt - 1, at: now)
   }
 
@@ -480,6 +482,8 @@ extension UploadSchedule {
 
   /// How long expired files stay: they are removed within that time.
   private static let expiryRest: Duration = .seconds(3)
+  /// Of the files that may be removed so many are compared with those that memory does not hold.
+  private static let removedTogether = 64
 
   /// A file becomes known here. An unloaded one keeps its position in the order of changes.
   mutating func takeSequence(of id: FileID) -> UInt64 {

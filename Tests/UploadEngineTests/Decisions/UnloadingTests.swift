@@ -369,13 +369,35 @@ import Testing
     harness.succeed()
     let younger = try #require(harness.schedule.evictionCandidates(countMax: 1).first)
     #expect(younger.id == files[1].id)
-    harness.apply { $0.wantDelivered(olderThan: younger, at: $1) }
+    harness.apply { $0.wantDelivered(olderThan: [younger], at: $1) }
     harness.advance(by: .milliseconds(1))
     #expect(Self.takeLoads(&harness) == [files[0].id])
     harness.apply { $0.loadEnded(files[0].id, .unreadable, at: $1) }
-    harness.apply { $0.wantDelivered(olderThan: younger, at: $1) }
+    harness.apply { $0.wantDelivered(olderThan: [younger], at: $1) }
     harness.advance(by: .milliseconds(1))
     #expect(Self.takeLoads(&harness).isEmpty, "what the disk does not describe is not loaded again at once")
+  }
+
+  /// Regression: the oldest one in memory stayed, as a program read it, and younger ones were removed before those beyond memory.
+  @Test(.promises("S28a", "S45j")) func olderDeliveredOnes_areLoaded_alsoBehindOneThatStays() {
+    var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 3)
+    harness.write(files[0])
+    harness.succeed()
+    harness.schedule.keep(files[0].id)
+    harness.advance(by: .seconds(1))
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
+    harness.write(files[1])
+    harness.succeed()
+    #expect(Self.unload(&harness) == [files[1].id])
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: .max)
+    harness.advance(by: .seconds(1))
+    harness.write(files[2])
+    harness.succeed()
+    let candidates = harness.schedule.evictionCandidates(countMax: 64)
+    #expect(candidates.map(\.id) == [files[0].id, files[2].id])
+    harness.apply { $0.wantDelivered(olderThan: candidates, at: $1) }
+    harness.advance(by: .milliseconds(1))
+    #expect(Self.takeLoads(&harness) == [files[1].id])
   }
 
   /// Regression: each time that delivered files were wanted added a look for ever.
