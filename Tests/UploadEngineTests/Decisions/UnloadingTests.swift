@@ -338,9 +338,9 @@ import Testing
   /// Regression: as long as copies expired every few seconds, no delivered file was unloaded, and memory held all of them.
   @Test(.promises("S45j")) func deliveredOnesThatHaveNotExpired_areUnloaded_whileOthersExpire() throws {
     var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 3)
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
     harness.write(files[0])
     harness.succeed()
-    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
     #expect(Self.unload(&harness) == [files[0].id])
     harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: .max)
     for file in files[1...] {
@@ -359,9 +359,9 @@ import Testing
   /// Regression: as long as memory held delivered files, these were removed, and older ones beyond memory stayed for ever.
   @Test(.promises("S28a", "S45j")) func olderDeliveredOnes_areLoaded_onceYoungerOnesAreRemoved() throws {
     var (harness, files) = Self.harness(waiting: 0, filesMax: 100, named: 2)
+    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
     harness.write(files[0])
     harness.succeed()
-    harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: 0)
     #expect(Self.unload(&harness) == [files[0].id])
     harness.schedule.memory.fit.bound(filesMax: 100, deliveredMax: .max)
     harness.advance(by: .seconds(1))
