@@ -215,7 +215,8 @@ def test_a_line_is_shared_with_another_flow(new_network, new_receiver, new_mount
 def test_connections_over_a_line_that_loses_packets_use_bbr(
         new_network, new_receiver, new_mount, authority, folder, loss, option, expected):
     """A queue of 20 packets drops some as well: those are no reason."""
-    network = new_network(path(rate="20mbit", delay="30ms", queue="20p", upstream={"loss": loss}), congestion="cubic")
+    line = {"rate": "100mbit", "delay": "50ms", "queue": "100ms"} if loss else {"rate": "20mbit", "delay": "30ms", "queue": "20p"}
+    network = new_network(path(**line, upstream={"loss": loss}), congestion="cubic")
     receiver, mount = at_both_ends(
         network, network.server.address, new_receiver, new_mount, authority, "--congestion", option)
     with open(mount.root / "capture.bin", "wb") as file:

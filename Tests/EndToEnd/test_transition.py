@@ -65,7 +65,8 @@ def test_a_destination_that_is_out_of_reach_is_tried_when_the_network_is_back(
     """Without waiting for the pause that has grown meanwhile."""
     network = new_network(path(rate="20mbit", delay="5ms"))
     receiver, mount = at_both_ends(
-        network, network.server.address, new_receiver, new_mount, authority, "--expert", "retry-delay=20s")
+        network, network.server.address, new_receiver, new_mount, authority, "--expert", "retry-delay=20s", "--expert",
+        "retry-delay-max=60s")
     network.client.run(["ip", "link", "set", "path0", "down"])
     write_random(mount.root / "capture.bin", 1 << 20)
     while not mount.summary()["last_error"]:
