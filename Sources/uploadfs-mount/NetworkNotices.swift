@@ -14,13 +14,16 @@ final class NetworkNotices: Sendable {
 
   /// Nil where the kernel tells of nothing: uploads go on without it, and find a dead connection by its silence.
   init?() {
-    notices = uploadfs_open_network_notices()
+    let notices = uploadfs_open_network_notices()
     guard notices >= 0 else { return nil }
-    end = uploadfs_open_event()
+    let end = uploadfs_open_event()
     guard end >= 0 else {
       close(notices)
       return nil
     }
+    // Last: an object whose properties are all set is deinitialized also where its initializer fails.
+    self.notices = notices
+    self.end = end
   }
 
   deinit {
