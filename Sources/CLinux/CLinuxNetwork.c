@@ -56,7 +56,8 @@ int uploadfs_read_network_notices(int fd) {
     if (count == 0) return changed;
     // Any process may send to a netlink socket; the kernel's port is 0.
     if (sender.nl_pid != 0) continue;
-    size_t left = (size_t)count;
+    // Signed: NLMSG_NEXT takes padding off that the last message need not have.
+    int left = (int)count;
     for (struct nlmsghdr *header = &buffer.header; NLMSG_OK(header, left); header = NLMSG_NEXT(header, left)) {
       changed = changed || is_change(header->nlmsg_type);
     }
