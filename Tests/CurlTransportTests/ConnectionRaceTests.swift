@@ -139,6 +139,24 @@ struct ConnectionRaceTests {
     #expect(memory.sorted([try ipv6(1), try ipv4(2)]) == [try ipv6(1), try ipv4(2)])
   }
 
+  @Test("An address that needs a zone is left to the library, which takes none in a list")
+  func addressOfOneLink_isLeftOut() {
+    var system = sockaddr_in6()
+    system.sin6_family = sa_family_t(AF_INET6)
+    withUnsafeMutableBytes(of: &system.sin6_addr) {
+      $0[0] = 0xfe
+      $0[1] = 0x80
+      $0[15] = 1
+    }
+    system.sin6_scope_id = 1
+    let address = withUnsafePointer(to: &system) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        SocketAddress($0, byteCount: MemoryLayout<sockaddr_in6>.size)
+      }
+    }
+    #expect(address == nil)
+  }
+
   @Test("Addresses are shown as they are written")
   func hostText() throws {
     let texts = [try ipv4(7).hostText, try ipv6(7).hostText]

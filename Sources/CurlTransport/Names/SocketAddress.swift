@@ -18,10 +18,14 @@ struct SocketAddress: Hashable, Sendable {
   /// A `sockaddr_in` or `sockaddr_in6`.
   private let bytes: [UInt8]
 
-  /// Nil for another family.
+  /// Nil for another family, and for an address that counts on one link alone: libcurl takes no zone in a list of addresses
+  /// (CURLOPT_RESOLVE), and refuses the transfer.
   init?(_ address: UnsafePointer<sockaddr>, byteCount: Int) {
     guard let family = Family.allCases.first(where: { $0.number == Int32(address.pointee.sa_family) }) else {
       return nil
+    }
+    if family == .ipv6, byteCount >= MemoryLayout<sockaddr_in6>.size {
+      guard UnsafeRawPointer(address).load(as: sockaddr_in6.self).sin6_scope_id == 0 else { return nil }
     }
     self.family = family
     bytes = Array(UnsafeRawBufferPointer(start: address, count: byteCount))
@@ -36,7 +40,7 @@ struct SocketAddress: Hashable, Sendable {
     }
   }
 
-  /// The address alone, without brackets, port and zone: `192.0.2.1`, `2001:db8::1`.
+  /// The address alone, without brackets and port: `192.0.2.1`, `2001:db8::1`.
   var hostText: String {
     withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(NI_MAXHOST)) { text in
       guard let start = text.baseAddress else { return "" }
