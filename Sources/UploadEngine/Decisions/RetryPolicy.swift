@@ -199,7 +199,9 @@ extension StepFailure.Kind {
 
   var endpointVerdict: EndpointVerdict {
     switch self {
-    case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): .nothing
+    case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable),
+      .transport(.pathLost):
+      .nothing
     case .transport, .serverError, .misdirected, .unexpectedAnswer: .failed
     case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .sequenceLost, .notReplaceable, .nameTaken,
       .conflict,

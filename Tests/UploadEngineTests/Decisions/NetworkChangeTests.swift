@@ -24,6 +24,11 @@ import Testing
     #expect(harness.state(file.id) == .complete && harness.bufferBytes.isEmpty)
   }
 
+  @Test func lostWay_saysNothingOfTheAddressBehindIt() {
+    #expect(StepFailure.Kind.transport(.pathLost).endpointVerdict == .nothing)
+    #expect(StepFailure.Kind.transport(.connectionLost).endpointVerdict == .failed)
+  }
+
   @Test func destinationThatWasOutOfReach_isTriedAtOnce() {
     let file = ImaginaryFile(1, "a.mov", size: 3500)
     var harness = ScheduleHarness()
