@@ -224,7 +224,8 @@ let package = Package(
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: tests),
     .testTarget(
-      name: "CurlTransportTests", dependencies: ["Promises", "CurlTransport", "UploadEngine"], swiftSettings: tests),
+      name: "CurlTransportTests", dependencies: ["Promises", "CurlTransport", "CCurl", "UploadEngine"],
+      swiftSettings: tests),
     .testTarget(
       name: "ReceiverCoreTests",
       dependencies: [

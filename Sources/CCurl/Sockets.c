@@ -15,12 +15,16 @@
 
 static _Thread_local int sockets[SOCKETS_MAX];
 static _Thread_local unsigned socket_count = 0;
+// How the way of each stood when it was last looked at.
+static _Thread_local enum uploadfs_way ways[SOCKETS_MAX];
 
 void uploadfs_note_socket(int socket) {
-  for (unsigned index = 0; index < socket_count; index++) {
-    if (sockets[index] == socket) return;
-  }
-  if (socket_count < SOCKETS_MAX) sockets[socket_count++] = socket;
+  unsigned index = 0;
+  while (index < socket_count && sockets[index] != socket) index++;
+  if (index == SOCKETS_MAX) return;
+  if (index == socket_count) socket_count++;
+  sockets[index] = socket;
+  ways[index] = UPLOADFS_WAY_SAME;
 }
 
 union address {
@@ -92,11 +96,15 @@ enum uploadfs_way uploadfs_way_of(int socket) {
   return leaves_from(&own, &peer) ? UPLOADFS_WAY_SAME : UPLOADFS_WAY_MOVED;
 }
 
-int uploadfs_any_way_moved(void) {
+enum uploadfs_moves uploadfs_moves_of_ways(void) {
+  enum uploadfs_moves moves = UPLOADFS_MOVES_NONE;
   for (unsigned index = 0; index < socket_count; index++) {
-    if (uploadfs_way_of(sockets[index]) != UPLOADFS_WAY_SAME) return 1;
+    const enum uploadfs_way way = uploadfs_way_of(sockets[index]);
+    if (way != UPLOADFS_WAY_SAME && moves == UPLOADFS_MOVES_NONE) moves = UPLOADFS_MOVES_KNOWN;
+    if (way != UPLOADFS_WAY_SAME && way != ways[index]) moves = UPLOADFS_MOVES_NEW;
+    ways[index] = way;
   }
-  return 0;
+  return moves;
 }
 
 int uploadfs_socket_between(int local_port, int peer_port) {

@@ -209,13 +209,18 @@ final class CurlLoop {
 
   private var pathLooks: [HTTPRequestID: PathMoves.Look] { transfers.compactMapValues { $0.pathLook() } }
 
-  /// Where all ways are what they were, as after the change of a link that nothing here uses, all stays as it is.
+  /// Where all ways are what they were, as after the change of a link that nothing here uses, all stays as it is. An idle connection
+  /// whose way has moved stays in libcurl's pool for as long as there is room: later notices, of which a machine that starts and ends
+  /// containers has many, do not count for it again.
   private func networkChanged() {
-    guard uploadfs_any_way_moved() != 0 else { return }
-    ages.renew(at: .now)
-    // It may be another network.
-    pathLosses = [:]
-    addressBook.networkChanged()
+    let moves = uploadfs_moves_of_ways()
+    guard moves != UPLOADFS_MOVES_NONE else { return }
+    if moves == UPLOADFS_MOVES_NEW {
+      ages.renew(at: .now)
+      // It may be another network.
+      pathLosses = [:]
+      addressBook.networkChanged()
+    }
     for id in pathMoves.changed(at: .now, pathLooks) { endWithoutPath(id) }
   }
 

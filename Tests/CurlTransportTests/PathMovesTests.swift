@@ -1,3 +1,4 @@
+import CCurl
 import Glibc
 import Testing
 import UploadEngine
@@ -70,23 +71,54 @@ struct PathMovesTests {
 
   @Test("The kernel says that a connection on this machine has its way, and that what is no socket has none to lose")
   func kernel_knowsTheWay() throws {
-    let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    let (listener, client) = try connection(from: loopback(1))
     defer {
       close(listener)
       close(client)
     }
+    #expect(PathState(of: client) == .same && PathState(of: -1) == .same && PathState(of: listener) == .same)
+  }
+
+  @Test("A way that has moved is new once, until its socket's number is another connection's")
+  func movedWay_isNewOnce() throws {
+    // The kernel would connect to 127.0.0.1 from there.
+    let (listener, client) = try connection(from: loopback(2))
+    defer {
+      close(listener)
+      close(client)
+    }
+    #expect(PathState(of: client) == .moved)
+    for _ in 1...2 {
+      uploadfs_note_socket(client)
+      #expect(uploadfs_moves_of_ways() == UPLOADFS_MOVES_NEW)
+      #expect(uploadfs_moves_of_ways() == UPLOADFS_MOVES_KNOWN)
+    }
+  }
+
+  private func loopback(_ number: UInt32) -> sockaddr_in {
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+    address.sin_addr.s_addr = UInt32(0x7f00_0000 + number).bigEndian
+    return address
+  }
+
+  /// One to 127.0.0.1.
+  private func connection(from own: sockaddr_in) throws -> (listener: Int32, client: Int32) {
+    let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var own = own
+    var peer = loopback(1)
     var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    let isConnected = withUnsafeMutablePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-        bind(listener, address, length) == 0 && listen(listener, 1) == 0 && getsockname(listener, address, &length) == 0
-          && connect(client, address, length) == 0
+    let isBound = withUnsafePointer(to: &own) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(client, $0, length) == 0 }
+    }
+    let isConnected = withUnsafeMutablePointer(to: &peer) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { peer in
+        bind(listener, peer, length) == 0 && listen(listener, 1) == 0 && getsockname(listener, peer, &length) == 0
+          && connect(client, peer, length) == 0
       }
     }
-    try #require(isConnected)
-    #expect(PathState(of: client) == .same && PathState(of: -1) == .same && PathState(of: listener) == .same)
+    try #require(isBound && isConnected)
+    return (listener, client)
   }
 }

@@ -133,8 +133,18 @@ enum uploadfs_way {
 /// Asks the kernel's routes, without a packet. A socket that is not connected over IP has the same way.
 enum uploadfs_way uploadfs_way_of(int socket);
 
-/// Whether the way of a socket that libcurl has opened on this thread has changed, idle ones included.
-int uploadfs_any_way_moved(void);
+/// What has become of the ways of all sockets that libcurl has opened on a thread.
+enum uploadfs_moves {
+  /// All are the same.
+  UPLOADFS_MOVES_NONE,
+  /// Those that have moved or gone had done so when they were last looked at.
+  UPLOADFS_MOVES_KNOWN,
+  /// One has moved or gone since.
+  UPLOADFS_MOVES_NEW,
+};
+
+/// Looks at the ways of the sockets that libcurl has opened on this thread, idle ones included.
+enum uploadfs_moves uploadfs_moves_of_ways(void);
 
 /// What the kernel counts of a TCP socket (struct tcp_info). Numbers wrap around.
 struct uploadfs_socket_counts {
