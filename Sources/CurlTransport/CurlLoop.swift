@@ -274,7 +274,7 @@ final class CurlLoop {
     if case .success = result { countMoved(by: transfer) }
     // Also where TLS did not end in time: the server is there.
     connectLimits.noteHandshake(transfer.handshakeTime, with: transfer.origin)
-    if case .failure(let error) = result, error.kind == .connectFailed, let server = transfer.namedServer {
+    if case .failure(let error) = result, transfer.foundNoServer(error), let server = transfer.namedServer {
       addressBook.failed(server)
     }
     curl_multi_remove_handle(multi, transfer.handle.pointer)

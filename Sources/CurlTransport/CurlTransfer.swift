@@ -46,6 +46,11 @@ final class CurlTransfer {
   /// Likewise, where it is called by a name.
   var namedServer: NamedServer? { target.namedServer }
 
+  /// It ended without a connection that it could be sent over. Of an address that does not answer libcurl says that the time is over.
+  func foundNoServer(_ error: TransportError) -> Bool {
+    beginnings == 0 && (error.kind == .connectFailed || error.kind == .timedOut)
+  }
+
   /// How long the server, or the proxy before it, took to take the connection that was made for it; zero where there was one before, or
   /// nothing has answered.
   var handshakeTime: Duration {
