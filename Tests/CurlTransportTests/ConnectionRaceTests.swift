@@ -220,6 +220,64 @@ struct AddressBookTests {
     }
   }
 
+  @Test("A resolver that does not answer holds up nothing, until a connection fails")
+  func failedRace_keepsAddresses() throws {
+    var book = AddressBook()
+    let addresses = [try address()]
+    _ = book.look(up: server, at: start)
+    book.found(try outcome(), at: start)
+    let old = book.look(up: server, at: start + .seconds(60))
+    book.found(RaceOutcome(server: server, addresses: []), at: start + .seconds(63))
+    let soon = book.look(up: server, at: start + .seconds(72))
+    let later = book.look(up: server, at: start + .seconds(73))
+    #expect(old == (.go(addresses), true) && soon == (.go(addresses), false) && later == (.go(addresses), true))
+    book.failed(server)
+    let failed = book.look(up: server, at: start + .seconds(74))
+    #expect(failed == (.wait, false), "the race that is under way is waited for")
+    book.found(RaceOutcome(server: server, addresses: []), at: start + .seconds(76))
+    let next = book.look(up: server, at: start + .seconds(76))
+    #expect(next == (.wait, true))
+  }
+
+  @Test("Addresses that were not used for two minutes are asked for first")
+  func restedAddresses_areNotUsed() throws {
+    var book = AddressBook()
+    _ = book.look(up: server, at: start)
+    book.found(try outcome(), at: start)
+    let used = book.look(up: server, at: start + .seconds(119))
+    book.found(RaceOutcome(server: server, addresses: []), at: start + .seconds(120))
+    let rested = book.look(up: server, at: start + .seconds(239))
+    let addresses = [try address()]
+    #expect(used == (.go(addresses), true) && rested == (.wait, true))
+  }
+
+  @Test("What a race finds that began in another network is not remembered")
+  func networkChange_outdatesTheRace() throws {
+    var book = AddressBook()
+    _ = book.look(up: server, at: start)
+    book.networkChanged()
+    let during = book.look(up: server, at: start)
+    book.found(try outcome(), at: start)
+    let after = book.look(up: server, at: start)
+    #expect(during == (.wait, false) && after == (.wait, true))
+    book.found(try outcome(), at: start)
+    let settled = book.look(up: server, at: start)
+    let addresses = [try address()]
+    #expect(settled == (.go(addresses), false))
+  }
+
+  @Test("One address that took no connection is no end of the search: those of the other family may come late")
+  func oneDeadAddress_isNotSettled() throws {
+    var book = AddressBook()
+    let addresses = [try address()]
+    for wasTried in [true, false] {
+      _ = book.look(up: server, at: start)
+      book.found(RaceOutcome(server: server, addresses: addresses, wasTried: wasTried), at: start)
+      let next = book.look(up: server, at: start)
+      #expect(next == (.go(addresses), wasTried))
+    }
+  }
+
   @Test(
     "Addresses and this machine have no name to ask for",
     arguments: [

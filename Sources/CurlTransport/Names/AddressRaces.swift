@@ -118,7 +118,7 @@ final class AddressRaces {
     _ server: NamedServer, _ winner: SocketAddress?, _ addresses: [SocketAddress], at now: ContinuousClock.Instant
   ) {
     guard let race = running.removeValue(forKey: server) else { return }
-    var outcome = RaceOutcome(server: server, addresses: addresses, winner: winner)
+    var outcome = RaceOutcome(server: server, addresses: addresses, winner: winner, wasTried: race.race.hasTried)
     for attempt in race.attempts {
       guard attempt.address == winner else {
         attempt.closeSocket()

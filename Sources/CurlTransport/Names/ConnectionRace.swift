@@ -34,6 +34,9 @@ struct ConnectionRace {
   private var nextAttemptAt: ContinuousClock.Instant?
   private(set) var isOver = false
 
+  /// An attempt has begun.
+  var hasTried: Bool { !tried.isEmpty }
+
   /// Names are being asked for.
   init(_ memory: AddressMemory) { self.memory = memory }
 
