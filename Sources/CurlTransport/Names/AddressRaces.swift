@@ -75,6 +75,8 @@ final class AddressRaces {
     guard running[server] != nil else { return }
     var ready = pollfd(fd: attempt.socket, events: Int16(POLLOUT), revents: 0)
     guard poll(&ready, 1, 0) > 0 else { return }
+    // Not by a second connect(2): libcurl 7.88 makes it on the socket that it is given (curl #10626), and Linux says yes to the second
+    // one, and EISCONN to the third.
     var code: Int32 = 0
     var size = socklen_t(MemoryLayout<Int32>.size)
     let isKnown = getsockopt(attempt.socket, SOL_SOCKET, SO_ERROR, &code, &size) == 0
