@@ -194,7 +194,6 @@ final class EasyHandle {
     try check(uploadfs_curl_take_offers(pointer), CURLOPT_OPENSOCKETFUNCTION)
     // From 8.10 on libcurl begins with IPv6 wherever that stands in the list, and waits 200 ms before it tries an address of IPv4.
     guard addresses.first?.family == .ipv4, addresses.contains(where: { $0.family == .ipv6 }) else { return }
-    // 0 is the default.
     try set(CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS, 1)
   }
 
