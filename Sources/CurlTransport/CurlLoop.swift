@@ -248,10 +248,17 @@ final class CurlLoop {
 
   private func noteLosses(of transfer: CurlTransfer) {
     guard settings.configuration.congestionControl == .automatic, let counts = transfer.takeSocketCounts(),
+      isFirstOnItsConnection(transfer),
       pathLosses[transfer.origin, default: PathLoss()].add(from: counts.before, to: counts.now),
       let name = settings.configuration.congestionControl.name(isLossy: true)
     else { return }
     for other in transfers.values where other.origin == transfer.origin { other.use(name) }
+  }
+
+  /// Of several that share one over HTTP/2, one alone is to tell of its packets.
+  private func isFirstOnItsConnection(_ transfer: CurlTransfer) -> Bool {
+    guard multiplexedOrigins.contains(transfer.origin) else { return true }
+    return !transfers.values.contains { $0.socket == transfer.socket && $0.id.value < transfer.id.value }
   }
 
   /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.

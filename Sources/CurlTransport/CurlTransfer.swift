@@ -43,6 +43,9 @@ final class CurlTransfer {
   /// The server that it goes to.
   var origin: String { target.origin }
 
+  /// That of its connection; −1 where it is not known.
+  var socket: Int32 { arrival.socket }
+
   /// Likewise, where it is called by a name.
   var namedServer: NamedServer? { target.namedServer }
 
