@@ -1,46 +1,43 @@
 /// Decides whether the way to a server loses packets for another reason than a full queue. Pure: the loop tells it the counts.
 ///
 /// A sender that fills the queue before the line loses packets as well, and is to slow down then. It sees round trips that are
-/// longer than the shortest one by what the queue holds. A packet that is lost while the queue is empty was lost by the line. A
-/// short queue is empty now and then although it is what loses packets, so most losses have to be of that kind.
+/// longer than the shortest one by what the queue holds. Where no queue is seen and packets are lost, the line loses them, and
+/// loss is what limits the sender. A short queue is empty at most moments, so that counting begins anew with each one that is
+/// seen: on 20 Mbit/s and 60 ms with a queue of 20 packets, bbr loses ten times as many packets as cubic and is slower.
 struct PathLoss {
   /// About one lost packet of 2,000: with fewer, twelve streams of `cubic` fill 100 Mbit/s at 100 ms.
   static let shareMin = 0.0005
   /// Fewer may be chance.
-  static let lossesMin: UInt64 = 5
-  /// What was seen long ago counts less and less: all counts are halved beyond this.
-  static let segmentsMax: UInt64 = 20_000
-  /// A queue counts as empty while the round trip is at most this much longer than the shortest one: a part of it, and what
-  /// timers and acknowledgements add.
-  static let queueShareMax = 0.05
-  static let queueTimeMax: Duration = .milliseconds(2)
+  static let lossesMin: Int64 = 5
+  /// What was seen long ago counts less and less: both counts are halved beyond this.
+  static let segmentsMax: Int64 = 20_000
+  /// A queue is seen where the round trip is longer than the shortest one by more than this: a part of it, and what timers and
+  /// acknowledgements add.
+  static let queueShareMin = 0.05
+  static let queueTimeMin: Duration = .milliseconds(2)
 
-  private var segments: UInt64 = 0
-  private var losses: UInt64 = 0
-  /// Of these, while the queue was empty.
-  private var lossesOfLine: UInt64 = 0
+  /// Since a queue was last seen.
+  private var segments: Int64 = 0
+  /// Below zero where losses turn out to be none that were counted before a queue was seen.
+  private var losses: Int64 = 0
   /// It stays so until the network changes: under `bbr` the loss does not go away.
   private(set) var isLossy = false
 
   /// What one connection has counted since the last look at it. True when the way has just turned out to lose packets.
   mutating func add(from before: SocketCounts, to now: SocketCounts) -> Bool {
-    segments += UInt64(now.segments &- before.segments)
+    guard !isLossy else { return false }
     let queued = now.roundTrip - now.roundTripLeast
-    if now.lost > before.lost {
-      losses += UInt64(now.lost - before.lost)
-      let isQueueEmpty = queued <= now.roundTripLeast * Self.queueShareMax + Self.queueTimeMax
-      if isQueueEmpty { lossesOfLine += UInt64(now.lost - before.lost) }
+    guard queued <= now.roundTripLeast * Self.queueShareMin + Self.queueTimeMin else {
+      (segments, losses) = (0, 0)
+      return false
     }
-    let wasLossy = isLossy
-    isLossy =
-      isLossy
-      || lossesOfLine >= Self.lossesMin && 2 * lossesOfLine >= losses
-        && Double(lossesOfLine) >= Self.shareMin * Double(segments)
+    segments += Int64(now.segments &- before.segments)
+    losses += Int64(now.lost) - Int64(before.lost)
+    isLossy = losses >= Self.lossesMin && Double(losses) >= Self.shareMin * Double(segments)
     while segments > Self.segmentsMax {
       segments /= 2
       losses /= 2
-      lossesOfLine /= 2
     }
-    return isLossy && !wasLossy
+    return isLossy
   }
 }

@@ -72,12 +72,14 @@ struct PathLossTests {
     #expect(!loss.isLossy)
   }
 
-  @Test("Counts wrap around, and a loss can turn out to be none")
+  @Test("Counts wrap around, and a loss that turns out to be none is taken back")
   func oddCounts_doNoHarm() {
     var loss = PathLoss()
-    _ = loss.add(from: counts(Int(UInt32.max) - 50, lost: 7), to: counts(Int(UInt32.max) + 51, lost: 3))
+    _ = loss.add(from: counts(Int(UInt32.max) - 50, lost: 3), to: counts(Int(UInt32.max) + 51, lost: 7))
+    _ = loss.add(from: counts(50, lost: 7), to: counts(150, lost: 3))
+    _ = loss.add(from: counts(150, lost: 3), to: counts(600, lost: 7))
     #expect(!loss.isLossy)
-    _ = loss.add(from: counts(50, lost: 3), to: counts(600, lost: 9))
+    _ = loss.add(from: counts(600, lost: 7), to: counts(700, lost: 8))
     #expect(loss.isLossy)
   }
 }
