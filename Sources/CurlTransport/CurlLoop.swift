@@ -48,9 +48,7 @@ final class CurlLoop {
   func run() {
     var failure = "the transport has been stopped"
     while drainInbox() {
-      if let problem = perform()
-        ?? poll(isIdle: !completeFinished() && !endStalled() && !endStanding() && !advanceRaces())
-      {
+      if let problem = perform() ?? poll(isIdle: !hasProgressed()) {
         failure = problem
         break
       }
@@ -259,6 +257,11 @@ final class CurlLoop {
   private func isFirstOnItsConnection(_ transfer: CurlTransfer) -> Bool {
     guard multiplexedOrigins.contains(transfer.origin) else { return true }
     return !transfers.values.contains { $0.socket == transfer.socket && $0.id.value < transfer.id.value }
+  }
+
+  /// True when a transfer or a race has ended. All are looked at in each turn, whatever the ones before have found.
+  private func hasProgressed() -> Bool {
+    [completeFinished(), endStalled(), endStanding(), advanceRaces()].contains(true)
   }
 
   /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.

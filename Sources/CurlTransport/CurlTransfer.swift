@@ -139,7 +139,8 @@ final class CurlTransfer {
     guard !request.isSentOnce, arrival.socket >= 0 else { return nil }
     return PathMoves.Look(
       state: PathState(of: arrival.socket), moved: arrival.acknowledgedBytes + handle.count(CURLINFO_SIZE_DOWNLOAD_T),
-      roundTrip: SocketCounts(of: arrival.socket)?.roundTrip ?? .zero)
+      roundTrip: SocketCounts(of: arrival.socket)?.roundTrip ?? .zero,
+      hasUnacknowledged: uploadfs_unacknowledged_bytes(arrival.socket) > 0)
   }
 
   /// What its connection's packets have done since they were last looked at; nil where that is not known.

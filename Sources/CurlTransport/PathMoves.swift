@@ -32,6 +32,8 @@ struct PathMoves {
     var moved: Int
     /// The connection's smoothed round-trip time; zero where it is not known.
     var roundTrip: Duration
+    /// Bytes wait to be acknowledged. Without any nothing shows whether the way works: the server works on its answer.
+    var hasUnacknowledged = true
   }
 
   private struct Suspect {
@@ -52,8 +54,7 @@ struct PathMoves {
   /// The network has changed. The transfers to end at once; those whose way has moved are watched.
   mutating func changed(at now: ContinuousClock.Instant, _ transfers: [HTTPRequestID: Look]) -> [HTTPRequestID] {
     for (id, look) in transfers where look.state == .moved && suspects[id] == nil {
-      let patience = min(Self.patienceMax, max(Self.patienceMin, look.roundTrip * Self.roundTrips))
-      suspects[id] = Suspect(moved: look.moved, until: now + patience)
+      suspects[id] = Suspect(moved: look.moved, until: now + patience(of: look))
     }
     return transfers.filter { $0.value.state == .gone }.map(\.key)
   }
@@ -70,10 +71,14 @@ struct PathMoves {
         ended.append(id)
         continue
       }
-      let patience = min(Self.patienceMax, max(Self.patienceMin, look.roundTrip * Self.roundTrips))
-      suspects[id] = Suspect(moved: look.moved, until: now + patience)
+      suspects[id] = Suspect(moved: look.moved, until: now + patience(of: look))
     }
     for id in ended { suspects[id] = nil }
     return ended
+  }
+
+  private func patience(of look: Look) -> Duration {
+    guard look.hasUnacknowledged else { return Self.patienceMax }
+    return min(Self.patienceMax, max(Self.patienceMin, look.roundTrip * Self.roundTrips))
   }
 }

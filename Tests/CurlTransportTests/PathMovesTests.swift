@@ -53,6 +53,15 @@ struct PathMovesTests {
     #expect(moves.nextLook == start + .milliseconds(patienceMilliseconds))
   }
 
+  @Test("Where nothing is left to be acknowledged the server has longer for its answer")
+  func silence_isNoProof() {
+    var moves = PathMoves()
+    var waiting = look(.moved, moved: 5)
+    waiting.hasUnacknowledged = false
+    _ = moves.changed(at: start, [id(1): waiting])
+    #expect(moves.nextLook == start + PathMoves.patienceMax)
+  }
+
   @Test("A way that comes back, and a transfer that has ended, are suspected no longer")
   func recovered_isForgotten() {
     var moves = PathMoves()

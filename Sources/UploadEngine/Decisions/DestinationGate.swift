@@ -32,6 +32,8 @@ struct DestinationGate: Hashable, Sendable {
   private(set) var attempts = 0
   /// The latest pause, until something succeeds that proves as much as what failed.
   private(set) var delay: Duration?
+  /// When it was closed last.
+  private(set) var closedAt: MonotonicTime?
   /// What has to succeed before the destination counts as available again.
   private var neededProof = Proof.answers
 
@@ -84,6 +86,7 @@ struct DestinationGate: Hashable, Sendable {
   ) -> Bool {
     defer { self.failure = failure }
     self.delay = delay
+    closedAt = now
     neededProof = max(neededProof, proof)
     attempts += 1
     state = .closed(until: now + delay)

@@ -17,11 +17,13 @@ extension UploadSchedule {
   }
 
   /// The machine's links, addresses or routes have changed. The transport knows whose way is gone. An unavailable destination may
-  /// be reachable now: it is tried at once.
+  /// be reachable now: it is tried at once, and once a second at most, however many changes there are.
   package mutating func networkChanged(at now: ClockReading) {
     actions.append(.networkChanged)
-    guard destination.gate.endPause(at: now.monotonic) else { return }
-    timers.insert(.gate, at: now.monotonic)
+    guard let closedAt = destination.gate.closedAt else { return }
+    let soon = max(now.monotonic, closedAt + .seconds(1))
+    guard destination.gate.shorten(to: soon) else { return }
+    timers.insert(.gate, at: soon)
   }
 
   /// A request is in flight that shows whether the path works.

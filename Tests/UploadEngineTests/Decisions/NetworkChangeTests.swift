@@ -34,10 +34,21 @@ import Testing
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
     harness.beginSending(file)
+    // The pause grows.
+    for _ in 0..<8 {
+      while !harness.sent.isEmpty { harness.answer(StepFailure.connection(.connectFailed)) { _ in true } }
+      harness.advance(by: .seconds(120))
+      harness.answerReads()
+    }
     while !harness.sent.isEmpty { harness.answer(StepFailure.connection(.connectFailed)) { _ in true } }
     #expect(harness.sent.isEmpty && !harness.schedule.destination.gate.isOpen)
-    harness.apply { $0.networkChanged(at: $1) }
-    harness.advance(by: .milliseconds(1))
+    let closedAt = harness.now.monotonic
+    let until = harness.schedule.destination.gate.closedUntil
+    #expect(until.map { $0 > closedAt + .seconds(2) } == true)
+    for _ in 0..<100 { harness.apply { $0.networkChanged(at: $1) } }
+    #expect(harness.sent.isEmpty, "a second has to pass")
+    #expect(harness.schedule.destination.gate.closedUntil == closedAt + .seconds(1))
+    harness.advance(by: .seconds(1))
     harness.answerReads()
     #expect(harness.sent.count == 1)
     harness.succeed()
