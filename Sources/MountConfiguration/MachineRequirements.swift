@@ -17,8 +17,8 @@ public struct MachineRequirements: Hashable, Sendable {
   /// What one destination needs, and what each further one adds: its connections, its read buffers, its threads.
   private static let memory: (least: UInt64, further: UInt64) = (48 << 20, 32 << 20)
   private static let descriptors = (least: 64, besideCaptures: 160, forDelivery: 96, further: 32)
-  /// Of the least, 11 are the mount's and 10 the destination's, and 4 come and go (docs/design/threads.md).
-  private static let threads = (least: 25, further: 9)
+  /// Of the least, 12 are the mount's and 10 the destination's, and 5 come and go (docs/design/threads.md).
+  private static let threads = (least: 27, further: 9)
   /// The smallest budget holds two chunks in flight and one that is read ahead; one more is on its way through the system.
   private static let chunksHeld: UInt64 = 4
 

@@ -22,7 +22,8 @@ LOWERED = {"curl", "hash", "frames"}
 # What answers the kernel, decides, or does what such a thread may wait for.
 ANSWERING = {
     "uploadfs-mount", "fuse", "fuse-notifier", "disk-inquiry", "engine", "read", "loader", "journal", "names", "copies", "status",
-    "signals", "drain", "flush-closed", "flush-growing", "watch-spool", "search-spool", "search", "credentials", "spool-identity", "output"}
+    "signals", "drain", "flush-closed", "flush-growing", "watch-spool", "network", "search-spool", "search", "credentials",
+    "spool-identity", "resolver", "output"}
 STEPS = {"normal": 0, "low": 13, "lowest": 19}
 
 
