@@ -42,9 +42,6 @@ public enum CongestionControl: String, CaseIterable, Sendable {
     }
   }
 
-  /// That of a connection to a server; nil for what it has.
-  func name(isLossy: Bool) -> String? { self == .automatic && isLossy ? Self.bbr.rawValue : fixedName }
-
   /// What a new connection has if nothing is set; nil where that cannot be found out.
   public static var systemName: String? {
     withSocket { socket in

@@ -28,6 +28,7 @@ final class CurlLoop {
   private let races = AddressRaces()
   /// Requests that wait for the addresses of their server, in the order in which they came. They count as in flight.
   private var parked: [NamedServer: [PendingHTTPRequest]] = [:]
+  private let systemName = CongestionControl.systemName
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
   /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
@@ -140,7 +141,7 @@ final class CurlLoop {
       try handle.share(try usableSessions())
       let transfer = try CurlTransfer(
         waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
-        connecting: connectLimits, lossy: Set(pathLosses.filter(\.value.isLossy).keys), to: addresses
+        connecting: connectLimits, sending: congestionControl(of: waiting), to: addresses
       ) { [inbox] in
         inbox.resume(waiting.id)
       }
@@ -247,10 +248,20 @@ final class CurlLoop {
   private func noteLosses(of transfer: CurlTransfer) {
     guard settings.configuration.congestionControl == .automatic, let counts = transfer.takeSocketCounts(),
       isFirstOnItsConnection(transfer),
-      pathLosses[transfer.origin, default: PathLoss()].add(from: counts.before, to: counts.now),
-      let name = settings.configuration.congestionControl.name(isLossy: true)
+      let verdict = pathLosses[transfer.origin, default: PathLoss()].add(from: counts.before, to: counts.now),
+      let name = verdict == .tries ? CongestionControl.bbr.rawValue : systemName
     else { return }
     for other in transfers.values where other.origin == transfer.origin { other.use(name) }
+  }
+
+  /// What the connection of a request is to have; nil for what it has.
+  private func congestionControl(of waiting: PendingHTTPRequest) -> String? {
+    guard settings.configuration.congestionControl == .automatic else {
+      return settings.configuration.congestionControl.fixedName
+    }
+    guard let loss = RequestTarget(url: waiting.request.url).flatMap({ pathLosses[$0.origin] }) else { return nil }
+    if loss.usesBBR { return CongestionControl.bbr.rawValue }
+    return loss.hasGoneBack ? systemName : nil
   }
 
   /// Of several that share one over HTTP/2, one alone is to tell of its packets.

@@ -62,12 +62,12 @@ final class CurlTransfer {
   }
 
   /// Prepares the request on a fresh or reset handle. `multiplexed` are servers of which it is known that they take several
-  /// requests over one connection, `lossy` those to which packets are lost. `wake` is called on any thread when there is more to be sent, and is
+  /// requests over one connection, `congestionControl` what its connection is to have. `wake` is called on any thread when there is more to be sent, and is
   /// to lead to ``resume()``.
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
     sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, connecting limits: ConnectLimits,
-    lossy: Set<String>, to addresses: [SocketAddress], wake: @escaping @Sendable () -> Void
+    sending congestionControl: String?, to addresses: [SocketAddress], wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
@@ -77,7 +77,7 @@ final class CurlTransfer {
     self.target = target
     sharesConnection = multiplexed.contains(target.origin)
     proxy = settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
-    congestionControl = settings.configuration.congestionControl.name(isLossy: lossy.contains(target.origin))
+    self.congestionControl = congestionControl
     request = waiting.request
     connectLimit = limits.limit(waiting.request.limits.connect, for: target.origin)
     onCompletion = waiting.onCompletion

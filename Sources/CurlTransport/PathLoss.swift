@@ -2,9 +2,34 @@
 ///
 /// A sender that fills the queue before the line loses packets as well, and is to slow down then. It sees round trips that are
 /// longer than the shortest one by what the queue holds. Where no queue is seen and packets are lost, the line loses them, and
-/// loss is what limits the sender. A short queue is empty at most moments, so that counting begins anew with each one that is
-/// seen: on 20 Mbit/s and 60 ms with a queue of 20 packets, bbr loses ten times as many packets as cubic and is slower.
+/// loss is what limits the sender. So counting begins anew with each queue that is seen.
+///
+/// A queue of a few packets is not seen, and loses those of a burst. Whether it is one shows once `bbr` is used: on 20 Mbit/s and
+/// 60 ms with a queue of 20 packets it loses ten times as many packets as `cubic` (29 %), and is slower. A line that loses
+/// packets by itself goes on to lose the same part of them.
 struct PathLoss {
+  /// What becomes of the connections to the server.
+  enum Verdict: Hashable {
+    /// They get `bbr`.
+    case tries
+    /// They get the system's choice again, until the network changes.
+    case goesBack
+  }
+
+  private enum State {
+    case measuring
+    /// `bbr` is used; before, this part of the packets was lost.
+    case trying(lostBefore: Double)
+    case helped
+    case inVain
+  }
+
+  /// Segments after which a trial is judged.
+  static let trialSegments: Int64 = 2_000
+  /// It was in vain where more is lost than this, and than so many times what was lost before.
+  static let trialLossMax = 0.06
+  static let trialLossRatio = 3.0
+
   /// About one lost packet of 2,000: with fewer, twelve streams of `cubic` fill 100 Mbit/s at 100 ms.
   static let shareMin = 0.0005
   /// Fewer may be chance.
@@ -16,28 +41,61 @@ struct PathLoss {
   static let queueShareMin = 0.05
   static let queueTimeMin: Duration = .milliseconds(2)
 
-  /// Since a queue was last seen.
+  /// Since a queue was last seen, or since the trial began.
   private var segments: Int64 = 0
-  /// Below zero where losses turn out to be none that were counted before a queue was seen.
+  /// Below zero where losses turn out to be none that were counted before.
   private var losses: Int64 = 0
-  /// It stays so until the network changes: under `bbr` the loss does not go away.
-  private(set) var isLossy = false
+  /// What was found out stays until the network changes: under `bbr` the loss of a line does not go away.
+  private var state = State.measuring
 
-  /// What one connection has counted since the last look at it. True when the way has just turned out to lose packets.
-  mutating func add(from before: SocketCounts, to now: SocketCounts) -> Bool {
-    guard !isLossy else { return false }
+  /// Connections have `bbr`, to try it or for good.
+  var usesBBR: Bool {
+    switch state {
+    case .trying, .helped: true
+    case .measuring, .inVain: false
+    }
+  }
+
+  /// Connections may still have `bbr`, and are to have the system's choice.
+  var hasGoneBack: Bool { if case .inVain = state { true } else { false } }
+
+  /// What one connection has counted since the last look at it.
+  mutating func add(from before: SocketCounts, to now: SocketCounts) -> Verdict? {
+    switch state {
+    case .measuring: return measure(from: before, to: now)
+    case .trying(let lostBefore):
+      count(from: before, to: now)
+      guard segments >= Self.trialSegments else { return nil }
+      let isInVain = lossShare > max(Self.trialLossMax, Self.trialLossRatio * lostBefore)
+      state = isInVain ? .inVain : .helped
+      return isInVain ? .goesBack : nil
+    case .helped, .inVain: return nil
+    }
+  }
+
+  private mutating func measure(from before: SocketCounts, to now: SocketCounts) -> Verdict? {
     let queued = now.roundTrip - now.roundTripLeast
     guard queued <= now.roundTripLeast * Self.queueShareMin + Self.queueTimeMin else {
       (segments, losses) = (0, 0)
-      return false
+      return nil
     }
-    segments += Int64(now.segments &- before.segments)
-    losses += Int64(now.lost) - Int64(before.lost)
-    isLossy = losses >= Self.lossesMin && Double(losses) >= Self.shareMin * Double(segments)
+    count(from: before, to: now)
+    if losses >= Self.lossesMin, lossShare >= Self.shareMin {
+      state = .trying(lostBefore: lossShare)
+      (segments, losses) = (0, 0)
+      return .tries
+    }
     while segments > Self.segmentsMax {
       segments /= 2
       losses /= 2
     }
-    return isLossy
+    return nil
+  }
+
+  private var lossShare: Double { Double(losses) / Double(max(1, segments)) }
+
+  private mutating func count(from before: SocketCounts, to now: SocketCounts) {
+    segments += Int64(now.segments &- before.segments)
+    losses += Int64(now.lost) - Int64(before.lost)
   }
 }

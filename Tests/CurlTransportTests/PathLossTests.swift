@@ -17,20 +17,33 @@ struct PathLossTests {
     var noticedAt: Int?
     for step in 1...10 where noticedAt == nil {
       let before = counts((step - 1) * 100, lost: step - 1)
-      if loss.add(from: before, to: counts(step * 100, lost: step, roundTrip: 106)) { noticedAt = step * 100 }
+      if loss.add(from: before, to: counts(step * 100, lost: step, roundTrip: 106)) == .tries { noticedAt = step * 100 }
     }
-    #expect(noticedAt == 500 && loss.isLossy)
+    #expect(noticedAt == 500 && loss.usesBBR)
   }
 
-  @Test("It is said once")
+  @Test("It is said once, and a trial that loses no more than before lasts")
   func whatIsKnown_isNotSaidAgain() {
     var loss = PathLoss()
     let said = [
       loss.add(from: counts(0, lost: 0), to: counts(500, lost: 5)),
-      loss.add(from: counts(500, lost: 5), to: counts(1000, lost: 10)),
-      loss.add(from: counts(1000, lost: 10), to: counts(900_000, lost: 10)),
+      loss.add(from: counts(500, lost: 5), to: counts(1500, lost: 15)),
+      loss.add(from: counts(1500, lost: 15), to: counts(2500, lost: 30)),
+      loss.add(from: counts(2500, lost: 30), to: counts(9000, lost: 3000)),
     ]
-    #expect(said == [true, false, false] && loss.isLossy)
+    #expect(said == [.tries, nil, nil, nil] && loss.usesBBR && !loss.hasGoneBack)
+  }
+
+  @Test("A trial in which far more is lost ends, and does not come again")
+  func trialInVain_goesBack() {
+    var loss = PathLoss()
+    let said = [
+      loss.add(from: counts(0, lost: 0), to: counts(250, lost: 5)),
+      loss.add(from: counts(250, lost: 5), to: counts(1250, lost: 250)),
+      loss.add(from: counts(1250, lost: 250), to: counts(2250, lost: 500)),
+      loss.add(from: counts(2250, lost: 500), to: counts(2750, lost: 510)),
+    ]
+    #expect(said == [.tries, nil, .goesBack, nil] && !loss.usesBBR && loss.hasGoneBack)
   }
 
   @Test("What is lost while the queue is full is not the line's loss", arguments: [(30, 20), (130, 100), (200, 100)])
@@ -41,7 +54,7 @@ struct PathLossTests {
         from: counts((step - 1) * 100, lost: step - 1, roundTrip: roundTrip, least: least),
         to: counts(step * 100, lost: step, roundTrip: roundTrip, least: least))
     }
-    #expect(!loss.isLossy)
+    #expect(!loss.usesBBR)
   }
 
   @Test("A short queue that loses packets is empty now and then, which says nothing")
@@ -53,7 +66,7 @@ struct PathLossTests {
         from: counts((step - 1) * 100, lost: step - 1, roundTrip: roundTrip, least: 60),
         to: counts(step * 100, lost: step, roundTrip: roundTrip, least: 60))
     }
-    #expect(!loss.isLossy)
+    #expect(!loss.usesBBR)
   }
 
   @Test("Losses that cost nothing stay as they are, however many come together")
@@ -62,14 +75,14 @@ struct PathLossTests {
     for step in 1...2000 {
       _ = loss.add(from: counts((step - 1) * 10_000, lost: step - 1), to: counts(step * 10_000, lost: step))
     }
-    #expect(!loss.isLossy)
+    #expect(!loss.usesBBR)
   }
 
   @Test("A few losses at the start are chance")
   func fewLosses_areChance() {
     var loss = PathLoss()
     _ = loss.add(from: counts(0, lost: 0), to: counts(20, lost: 4))
-    #expect(!loss.isLossy)
+    #expect(!loss.usesBBR)
   }
 
   @Test("Counts wrap around, and a loss that turns out to be none is taken back")
@@ -78,18 +91,17 @@ struct PathLossTests {
     _ = loss.add(from: counts(Int(UInt32.max) - 50, lost: 3), to: counts(Int(UInt32.max) + 51, lost: 7))
     _ = loss.add(from: counts(50, lost: 7), to: counts(150, lost: 3))
     _ = loss.add(from: counts(150, lost: 3), to: counts(600, lost: 7))
-    #expect(!loss.isLossy)
+    #expect(!loss.usesBBR)
     _ = loss.add(from: counts(600, lost: 7), to: counts(700, lost: 8))
-    #expect(loss.isLossy)
+    #expect(loss.usesBBR)
   }
 }
 
 @Suite("Congestion control")
 struct CongestionControlTests {
-  @Test("Which one a connection gets")
-  func name_followsChoiceAndLoss() {
-    #expect(CongestionControl.allCases.map { $0.name(isLossy: false) } == [nil, "bbr", "cubic", nil])
-    #expect(CongestionControl.allCases.map { $0.name(isLossy: true) } == [nil, "bbr", "cubic", "bbr"])
+  @Test("Which one all connections get")
+  func name_followsChoice() {
+    #expect(CongestionControl.allCases.map(\.fixedName) == [nil, "bbr", "cubic", nil])
   }
 
   @Test("The system's own can be found out, and is never refused")

@@ -211,20 +211,21 @@ def test_a_line_is_shared_with_another_flow(new_network, new_receiver, new_mount
 
 
 @pytest.mark.parametrize(
-    ("loss", "option", "expected"), [(0.01, "auto", {"cubic", "bbr"}), (0.01, "system", {"cubic"}), (0, "auto", {"cubic"})])
+    ("loss", "option", "expected"), [(0.01, "auto", "bbr"), (0.01, "system", "cubic"), (0, "auto", "cubic")])
 def test_connections_over_a_line_that_loses_packets_use_bbr(
         new_network, new_receiver, new_mount, authority, folder, loss, option, expected):
-    """A queue of 20 packets drops some as well: those are no reason."""
+    """A queue of 20 packets drops some as well: where that is tried, it is in vain."""
     line = {"rate": "100mbit", "delay": "50ms", "queue": "100ms"} if loss else {"rate": "20mbit", "delay": "30ms", "queue": "20p"}
     network = new_network(path(**line, upstream={"loss": loss}), congestion="cubic")
     receiver, mount = at_both_ends(
         network, network.server.address, new_receiver, new_mount, authority, "--congestion", option)
     with open(mount.root / "capture.bin", "wb") as file:
         file.write(write_random(folder / "source", FILE_BYTES).read_bytes())
-    seen = set()
+    seen = ""
     while mount.status("capture.bin")["state"] != "complete":
         found = network.client.run(["ss", "--tcp", "--info", "--no-header", "--oneline", "dst", network.server.address]).stdout
-        seen |= {name for name in ("cubic", "bbr") if f" {name} " in found}
+        # Most of them: one that rests has what it had when it was used last.
+        seen = max(("cubic", "bbr"), key=lambda name: found.count(f" {name} ")) if found else seen
         time.sleep(0.1)
     assert seen == expected
     assert network.path[0].counters()["upstream"]["dropped"]["queue" if not loss else "loss"]["packets"] > 4
