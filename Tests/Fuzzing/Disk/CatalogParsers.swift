@@ -65,7 +65,7 @@ let catalogParsers: [FuzzedParser] = [
       }
       let page = try CatalogRows.page(from: .first, database)
       require(page.entries.count <= rows && page.next == nil, "no row is read twice")
-      try require(CatalogRows.identities(database).count <= rows, "no row has two identities")
+      try require(CatalogRows.recordedFiles(database).files.count <= rows, "no row has two identities")
       require(
         page.entries.allSatisfy { $0.state != .complete || $0.receipt != nil }, "without proof nothing is complete")
       for entry in page.entries { try CatalogRows.upsert(entry, database) }
