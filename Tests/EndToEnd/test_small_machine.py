@@ -316,7 +316,7 @@ def test_too_few_threads_are_said_at_the_start(group, new_mount, receiver, folde
     prefix = group(threads=16).prefix
     if program == "mount":
         code, words = new_mount(receiver, "--threads", "20", start=False, prefix=prefix).start_and_fail()
-        assert f"it needs {25 + 20 + os.cpu_count()}" in words
+        assert f"it needs {27 + 20 + os.cpu_count()}" in words
     else:
         few = Receiver(folder / "few", prefix=prefix)
         with pytest.raises(AssertionError):
