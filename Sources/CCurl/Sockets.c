@@ -15,7 +15,7 @@
 
 static _Thread_local int sockets[SOCKETS_MAX];
 static _Thread_local unsigned socket_count = 0;
-// How the way of each stood when it was last looked at.
+// The state of each socket's path at the last check.
 static _Thread_local enum uploadfs_way ways[SOCKETS_MAX];
 
 void uploadfs_note_socket(int socket) {

@@ -1,7 +1,7 @@
 import CCurl
 import UploadEngine
 
-/// How the way of a connection stands after the network has changed.
+/// The state of a connection's path after a change of the network.
 enum PathState: Hashable {
   /// A new connection would take the same one.
   case same

@@ -212,7 +212,7 @@ import UploadEngine
     #expect(bucket.requests.count == 4)
   }
 
-  /// A key and the keys below it stand in nobody's way.
+  /// A key and the keys below it do not exclude each other.
   @Test(.promises("DE26g")) func aNameAndWhatSeemsToLieInIt_areTwoKeys() throws {
     let destination = try Self.destination()
     for (index, path) in ["a", "a/b", "a/b/c"].enumerated() {

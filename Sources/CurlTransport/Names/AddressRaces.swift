@@ -24,7 +24,7 @@ final class AddressRaces {
 
   /// After that the library tries for itself, and says what is wrong.
   private static let timeMax: Duration = .seconds(3)
-  /// A connection that nobody has taken by then is closed.
+  /// A connection that no transfer has taken by then is closed.
   private static let offerTime: Duration = .seconds(2)
 
   private var running: [NamedServer: Running] = [:]

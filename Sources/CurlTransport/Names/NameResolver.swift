@@ -4,7 +4,7 @@ import Glibc
 import Threads
 import UploadEngine
 
-/// Asks the system's resolver, which can take any time: each question has a thread of its own that nobody waits for.
+/// Asks the system's resolver, which can take any time: each query has a thread of its own, and the transport waits for none of them.
 enum NameResolver {
   /// Asks for the addresses of one family. `onAnswer` is called on the question's thread; with none where there are none, or where
   /// the system has no thread left.

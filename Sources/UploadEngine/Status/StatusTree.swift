@@ -169,7 +169,7 @@ public final class StatusTree: VirtualTree {
     case .document(let id): .file(id, last: source.status(of: id)?.ownership)
     case .directory where path.components.first == Self.statusName:
       .folder(RelativePath(bytes: Array(path.components.dropFirst().joined(separator: [UInt8(ascii: "/")]))))
-    // Names in it have no end: whoever may look them up makes the mount keep a node of each.
+    // Any name is found there, and the mount keeps a node of each: other users must not look names up.
     case .directory where path.components.count > 1: .everyFile
     case .directory, .control: .folder(.root)
     case .page: .everyFile

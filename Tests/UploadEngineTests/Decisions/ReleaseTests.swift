@@ -437,7 +437,7 @@ import Testing
   }
 
   /// Regression: after a week the one that has them was ended as left over. Nothing says where the parts are: no other
-  /// upload takes the place of the one that has them, and nobody says that they are gone.
+  /// upload takes the place of the one that has them, and no report says that they are gone.
   @Test(.promises("S79d", "S79e")) func withoutRecordAndPointer_nothingIsBegunInItsPlace() throws {
     var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
     file.snapshot.isPartlyReleased = true
