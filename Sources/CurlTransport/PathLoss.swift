@@ -34,6 +34,9 @@ struct PathLoss {
   static let shareMin = 0.0005
   /// Fewer may be chance.
   static let lossesMin: Int64 = 5
+  /// Of fewer segments the share is not known well enough to judge a trial by: a burst that a short queue has dropped is a fifth
+  /// of the first ones.
+  static let segmentsMin: Int64 = 500
   /// What was seen long ago counts less and less: both counts are halved beyond this.
   static let segmentsMax: Int64 = 20_000
   /// A queue is seen where the round trip is longer than the shortest one by more than this: a part of it, and what timers and
@@ -74,13 +77,13 @@ struct PathLoss {
   }
 
   private mutating func measure(from before: SocketCounts, to now: SocketCounts) -> Verdict? {
-    let queued = now.roundTrip - now.roundTripLeast
-    guard queued <= now.roundTripLeast * Self.queueShareMin + Self.queueTimeMin else {
+    // Where a queue was seen at the look before, what was lost since may have been lost in it.
+    guard !seesQueue(before), !seesQueue(now) else {
       (segments, losses) = (0, 0)
       return nil
     }
     count(from: before, to: now)
-    if losses >= Self.lossesMin, lossShare >= Self.shareMin {
+    if segments >= Self.segmentsMin, losses >= Self.lossesMin, lossShare >= Self.shareMin {
       state = .trying(lostBefore: lossShare)
       (segments, losses) = (0, 0)
       return .tries
@@ -90,6 +93,10 @@ struct PathLoss {
       losses /= 2
     }
     return nil
+  }
+
+  private func seesQueue(_ counts: SocketCounts) -> Bool {
+    counts.roundTrip - counts.roundTripLeast > counts.roundTripLeast * Self.queueShareMin + Self.queueTimeMin
   }
 
   private var lossShare: Double { Double(losses) / Double(max(1, segments)) }

@@ -38,10 +38,10 @@ struct PathLossTests {
   func trialInVain_goesBack() {
     var loss = PathLoss()
     let said = [
-      loss.add(from: counts(0, lost: 0), to: counts(250, lost: 5)),
-      loss.add(from: counts(250, lost: 5), to: counts(1250, lost: 250)),
-      loss.add(from: counts(1250, lost: 250), to: counts(2250, lost: 500)),
-      loss.add(from: counts(2250, lost: 500), to: counts(2750, lost: 510)),
+      loss.add(from: counts(0, lost: 0), to: counts(500, lost: 5)),
+      loss.add(from: counts(500, lost: 5), to: counts(1500, lost: 250)),
+      loss.add(from: counts(1500, lost: 250), to: counts(2500, lost: 500)),
+      loss.add(from: counts(2500, lost: 500), to: counts(3000, lost: 510)),
     ]
     #expect(said == [.tries, nil, .goesBack, nil] && !loss.usesBBR && loss.hasGoneBack)
   }
@@ -67,6 +67,28 @@ struct PathLossTests {
         to: counts(step * 100, lost: step, roundTrip: roundTrip, least: 60))
     }
     #expect(!loss.usesBBR)
+  }
+
+  @Test("What is lost until the queue is empty again was lost in the queue")
+  func emptiedQueue_isNoLoss() {
+    var loss = PathLoss()
+    var (lost, roundTrip) = (0, 61)
+    for step in 2...600 {
+      let before = counts((step - 1) * 100, lost: lost, roundTrip: roundTrip, least: 60)
+      // Each sixth look finds a queue, and the next one finds it empty: it has dropped a burst.
+      lost += step % 6 == 1 ? 20 : 0
+      roundTrip = step % 6 == 0 ? 70 : 61
+      _ = loss.add(from: before, to: counts(step * 100, lost: lost, roundTrip: roundTrip, least: 60))
+    }
+    #expect(!loss.usesBBR)
+  }
+
+  @Test("A fifth of the first packets is no measure of what a trial may lose")
+  func firstBurst_isNoMeasure() {
+    var loss = PathLoss()
+    #expect(loss.add(from: counts(0, lost: 0), to: counts(40, lost: 8)) == nil)
+    #expect(loss.add(from: counts(40, lost: 8), to: counts(560, lost: 12)) == .tries)
+    #expect(loss.add(from: counts(560, lost: 12), to: counts(2600, lost: 290)) == .goesBack)
   }
 
   @Test("Losses that cost nothing stay as they are, however many come together")
