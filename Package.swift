@@ -67,11 +67,14 @@ let package = Package(
     ),
 
     // The client.
+    .target(
+      name: "TransferModel", dependencies: ["FileModel", "Integrity", "Lookup", "LogText"], swiftSettings: strict),
     .target(name: "UploadFS", dependencies: ["FileModel", "Threads", "CFuse", "CLinux"], swiftSettings: strict),
     .target(
       name: "UploadEngine",
       dependencies: [
-        "FileModel", "Integrity", "Lookup", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux",
+        "TransferModel", "FileModel", "Integrity", "Lookup", "LogText", "Quantities", "Threads", "SystemMemory",
+        "CLinux",
         deque, orderedCollections,
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
@@ -83,30 +86,32 @@ let package = Package(
     .target(
       name: "Destinations",
       dependencies: [
-        "UploadEngine", "FileModel", "Integrity", "Lookup", "ChunkProtocol", "Quantities",
+        "TransferModel", "FileModel", "Integrity", "Lookup", "ChunkProtocol", "Quantities",
         orderedCollections,
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: strict),
     .target(
-      name: "CurlTransport", dependencies: ["UploadEngine", "Quantities", "Threads", "CCurl"], swiftSettings: strict),
+      name: "CurlTransport", dependencies: ["TransferModel", "Quantities", "Threads", "CCurl"], swiftSettings: strict),
     .target(
       name: "MountConfiguration",
       dependencies: [
-        "FileModel", "Quantities", "Threads", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams"),
+        "TransferModel", "FileModel", "Quantities", "Threads", "UploadEngine", "Destinations",
+        .product(name: "Yams", package: "Yams"),
       ],
       swiftSettings: strict),
     .target(
       name: "Doctor",
       dependencies: [
-        "MountConfiguration", "UploadEngine", "UploadFS", "Destinations", "FileModel", "Integrity", "Lookup",
-        "CurlTransport", "Quantities", "SystemMemory", "CLinux",
+        "MountConfiguration", "TransferModel", "UploadEngine", "UploadFS", "Destinations", "FileModel", "Integrity",
+        "Lookup", "CurlTransport", "Quantities", "SystemMemory", "CLinux",
       ],
       swiftSettings: strict),
     .executableTarget(
       name: "uploadfs-mount",
       dependencies: [
-        "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "Quantities", "UploadFS", "UploadEngine",
-        "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Threads", "SystemMemory", "CLinux",
+        "MountConfiguration", "MountStatus", "Telemetry", "TransferModel", "FileModel", "Quantities", "UploadFS",
+        "UploadEngine", "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Threads", "SystemMemory",
+        "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -144,7 +149,8 @@ let package = Package(
     .target(
       name: "UploadSimulation",
       dependencies: [
-        "UploadEngine", "Destinations", "ReceiverCore", "ChunkProtocol", "Integrity", "FileModel", "Lookup",
+        "TransferModel", "UploadEngine", "Destinations", "ReceiverCore", "ChunkProtocol", "Integrity", "FileModel",
+        "Lookup",
         heap, orderedCollections,
       ],
       swiftSettings: strict),
@@ -169,11 +175,11 @@ let package = Package(
     .testTarget(name: "FileModelTests", dependencies: ["Promises", "SeededRandom", "FileModel"], swiftSettings: tests),
     .testTarget(
       name: "MountConfigurationTests",
-      dependencies: ["Promises", "MountConfiguration", "FileModel", "Threads", "UploadEngine", "Destinations"],
+      dependencies: ["Promises", "MountConfiguration", "TransferModel", "FileModel", "Threads", "Destinations"],
       swiftSettings: tests),
     .testTarget(
       name: "DoctorTests",
-      dependencies: ["Doctor", "MountConfiguration", "UploadEngine", "FileModel", "Lookup", "CurlTransport"],
+      dependencies: ["Doctor", "MountConfiguration", "TransferModel", "FileModel", "Lookup", "CurlTransport"],
       swiftSettings: tests),
     .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: tests),
     .testTarget(
@@ -212,19 +218,19 @@ let package = Package(
     .testTarget(
       name: "UploadEngineTests",
       dependencies: [
-        "Promises", "SeededRandom", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText",
-        "Quantities", "Threads", "SystemMemory", "CLinux",
+        "Promises", "SeededRandom", "ProtocolReference", "TransferModel", "UploadEngine", "FileModel", "Integrity",
+        "Lookup", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux",
       ],
       swiftSettings: tests),
     .testTarget(
       name: "DestinationsTests",
       dependencies: [
-        "Promises", "SeededRandom", "ProtocolReference", "Destinations", "UploadEngine", "FileModel", "ChunkProtocol",
+        "Promises", "SeededRandom", "ProtocolReference", "Destinations", "TransferModel", "FileModel", "ChunkProtocol",
         "Integrity", "Lookup", "Quantities",
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: tests),
     .testTarget(
-      name: "CurlTransportTests", dependencies: ["Promises", "CurlTransport", "CCurl", "UploadEngine"],
+      name: "CurlTransportTests", dependencies: ["Promises", "CurlTransport", "CCurl", "TransferModel"],
       swiftSettings: tests),
     .testTarget(
       name: "ReceiverCoreTests",
@@ -235,7 +241,7 @@ let package = Package(
     .testTarget(
       name: "UploadSimulationTests",
       dependencies: [
-        "UploadSimulation", "ReceiverCore", "ChunkProtocol", "Integrity", "Destinations", "UploadEngine", "FileModel",
+        "UploadSimulation", "ReceiverCore", "ChunkProtocol", "Integrity", "Destinations", "TransferModel", "FileModel",
         "uploadfs-simulate",
       ],
       swiftSettings: tests),
@@ -244,6 +250,7 @@ let package = Package(
       dependencies: [
         "Promises", "SeededRandom", "UploadReceiver", "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol",
         "UploadFS",
+        "TransferModel",
         "UploadEngine",
         "Destinations",
         "CurlTransport", "FileModel", .product(name: "Logging", package: "swift-log"),
@@ -306,13 +313,14 @@ if Context.environment["UPLOADFS_FUZZED"] != nil {
       name: "fuzz-client",
       dependencies: [
         "Fuzzing", "ChunkProtocol", "CurlTransport", "Destinations", "FileModel", "Integrity", "Lookup", "Quantities",
-        "UploadEngine",
+        "TransferModel",
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], path: "Tests/Fuzzing/Client", swiftSettings: strict),
     .executableTarget(
       name: "fuzz-disk",
       dependencies: [
-        "Fuzzing", "Destinations", "FileModel", "Integrity", "ReceiverCore", "UploadEngine", "UploadFS",
+        "Fuzzing", "Destinations", "FileModel", "Integrity", "ReceiverCore", "TransferModel", "UploadEngine",
+        "UploadFS",
         .product(name: "GRDB", package: "GRDB.swift"),
       ], path: "Tests/Fuzzing/Disk", swiftSettings: strict),
   ]

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// How long a connection may take to be made (``UploadConstants/connectionTimeout``), by what the server's latest
 /// handshakes took. Pure.

@@ -1,5 +1,3 @@
-import UploadEngine
-
 /// Which of the connections that there are may be used again. libcurl has no call that closes those that rest, but a transfer can
 /// refuse old ones. Pure.
 struct ConnectionAges {

@@ -1,7 +1,7 @@
 import CCurl
 import Glibc
 import Quantities
-import UploadEngine
+import TransferModel
 
 /// Turns libcurl's result codes into ``TransportError``s: once, here.
 enum CurlFailure {

@@ -1,5 +1,5 @@
 import CCurl
-import UploadEngine
+import TransferModel
 
 /// The curl thread's whole life. Every handle is created, used and freed here; the only way in is the inbox.
 final class CurlLoop {

@@ -1,4 +1,4 @@
-public import UploadEngine
+public import TransferModel
 
 /// How requests reach their servers where they are not to go there directly.
 public struct CurlProxy: Hashable, Sendable, CustomStringConvertible, CustomReflectable {

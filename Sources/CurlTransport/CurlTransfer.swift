@@ -1,5 +1,5 @@
 import CCurl
-import UploadEngine
+import TransferModel
 
 /// One request in flight. Belongs to the curl thread, from the start to its completion; libcurl's callbacks reach it
 /// through an unretained pointer, which is sound because the loop keeps the transfer until its easy handle has left the

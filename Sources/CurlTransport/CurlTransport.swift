@@ -2,7 +2,7 @@ import CCurl
 import Glibc
 import Synchronization
 import Threads
-public import UploadEngine
+public import TransferModel
 
 /// Sends HTTP requests with libcurl. One thread of its own owns every curl handle; callers only touch a bounded inbox.
 ///

@@ -1,7 +1,7 @@
 import CCurl
 import Glibc
 public import Threads
-public import UploadEngine
+public import TransferModel
 
 /// How a ``CurlTransport`` connects. Checked once, when the transport is made.
 public struct CurlTransportConfiguration: Hashable, Sendable {

@@ -1,5 +1,5 @@
 import CCurl
-import UploadEngine
+import TransferModel
 
 /// How a server is reached, and who connects: the same for transfers, which verify its certificate, and for probes, which do not.
 extension EasyHandle {

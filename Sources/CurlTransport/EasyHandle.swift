@@ -1,5 +1,5 @@
 import CCurl
-import UploadEngine
+import TransferModel
 
 /// One reusable libcurl easy handle with the memory that libcurl writes to while a transfer runs. Belongs to the curl
 /// thread.

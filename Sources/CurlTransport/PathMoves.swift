@@ -1,5 +1,5 @@
 import CCurl
-import UploadEngine
+import TransferModel
 
 /// The state of a connection's path after a change of the network.
 enum PathState: Hashable {

@@ -1,5 +1,5 @@
 import Glibc
-import UploadEngine
+import TransferModel
 
 /// Whether a proxy is used: by the settings, or by the environment's variables as libcurl reads them.
 public struct ProxyUse: Sendable {

@@ -1,6 +1,6 @@
 import CCurl
 import Synchronization
-import UploadEngine
+import TransferModel
 
 /// What the rest of the world wants of the curl thread: the only state that both sides touch.
 ///

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Scheme and host of a request's URL: what policy and error messages need. libcurl parses the URL for itself.
 struct RequestTarget: Hashable {

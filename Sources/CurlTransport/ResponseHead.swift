@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Collects status and header fields of a response, line by line as libcurl delivers them.
 ///

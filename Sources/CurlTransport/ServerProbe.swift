@@ -1,5 +1,5 @@
 import CCurl
-public import UploadEngine
+public import TransferModel
 
 /// What a probe of a server shows. The probe trusts the server nothing and tells it nothing: no certificate is refused, and no
 /// credentials are sent. It explains why a connection that verifies fails.

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Decides whether a transfer has stalled (docs/design/scheduling.md#the-line). Pure: the loop tells it the time and the counts.
 ///

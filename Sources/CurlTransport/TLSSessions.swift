@@ -1,5 +1,4 @@
 import CCurl
-import UploadEngine
 
 /// The TLS sessions that new connections may go on from, over all handles. Belongs to the curl thread.
 ///

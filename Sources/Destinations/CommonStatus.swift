@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// The statuses that mean the same of every destination: what a gateway, a proxy or any server of HTTP may say. What is a protocol's
 /// own is checked before; the words are the protocol's, and what follows is not.

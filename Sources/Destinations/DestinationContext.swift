@@ -1,5 +1,4 @@
 public import FileModel
-import UploadEngine
 
 /// What a destination is made with beside its own settings.
 public struct DestinationContext: Sendable {

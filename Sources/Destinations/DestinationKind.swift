@@ -1,5 +1,5 @@
 import FileModel
-import UploadEngine
+import TransferModel
 
 /// A kind of destination: what its settings are, and what they make.
 protocol DestinationKind: Hashable, Sendable {

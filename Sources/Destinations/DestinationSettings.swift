@@ -1,5 +1,5 @@
 public import FileModel
-public import UploadEngine
+public import TransferModel
 
 /// What captures go to, with what is to be known of it: one case for each kind of destination.
 public enum DestinationSettings: Hashable, Sendable {

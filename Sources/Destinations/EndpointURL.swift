@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// An `https://host[:port][/prefix]` address, checked.
 public struct EndpointURL: Hashable, Sendable {

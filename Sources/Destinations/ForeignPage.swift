@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// A page for people: what a captive portal, a login, a maintenance page or a proxy says in a server's place. None of the protocols
 /// answers with one.

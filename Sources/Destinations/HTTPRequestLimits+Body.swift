@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 extension HTTPRequestLimits {
   /// A body that keeps above the stall limit is given the time that it needs, twice; the stall check ends the others.

@@ -1,5 +1,5 @@
 import Synchronization
-public import UploadEngine
+public import TransferModel
 
 /// Sends requests with the present credential in the place of the one that they have, and asks for another one when the server
 /// refuses it (401). A request without one goes elsewhere, and gets none.

@@ -1,5 +1,5 @@
 import Quantities
-import UploadEngine
+import TransferModel
 
 /// The `Retry-After` field (RFC 9110, section 10.2.3).
 enum RetryAfter {

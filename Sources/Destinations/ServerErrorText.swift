@@ -1,5 +1,5 @@
 import Lookup
-import UploadEngine
+import TransferModel
 
 /// What a server says of a failure in its own words. No standard says where they stand, and frameworks have their habits: the
 /// most specific text comes first, and a general one follows where it says something else.

@@ -1,5 +1,5 @@
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Takes texts out of what a server says, also where they stand at its end and were cut.
 struct TextMask {

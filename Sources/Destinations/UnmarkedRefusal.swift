@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// An answer without the mark of the destination's protocol that is no answer to what was asked: a proxy, an application firewall or a
 /// login may have said it in the server's place, and may say otherwise later. It is said of no file, and ends none.

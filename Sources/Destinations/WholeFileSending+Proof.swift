@@ -1,5 +1,5 @@
 import Integrity
-import UploadEngine
+import TransferModel
 
 extension WholeFileSending {
   /// The file's size.

@@ -1,5 +1,5 @@
 import Lookup
-import UploadEngine
+import TransferModel
 
 /// Sends what a mount sends in one request where the server offers to take it: several chunks of a file, and several small files. What
 /// stands before a server may know neither, and let the same bytes pass one by one.

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Publishes a file in chunks, as long captures are, where it can be taken away again: what a server knows of parts, checksums
 /// and conditions shows at the end only, and some know other things there than where a small file is sent.

@@ -4,7 +4,8 @@ import Glibc
 import Lookup
 import MountConfiguration
 import Quantities
-public import UploadEngine
+public import TransferModel
+import UploadEngine
 
 /// Examines a destination along the path of an upload: from the name of its host to a file that is published. Here things
 /// are done; what they mean is said in the extensions of ``Finding``.

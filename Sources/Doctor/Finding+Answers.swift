@@ -1,3 +1,4 @@
+import TransferModel
 import UploadEngine
 
 /// What a server's answers mean. Pure.

@@ -1,4 +1,5 @@
 import Glibc
+import TransferModel
 import UploadEngine
 
 /// What names and connections mean. Pure.

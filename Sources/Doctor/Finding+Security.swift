@@ -1,5 +1,6 @@
 import CurlTransport
 import Quantities
+import TransferModel
 import UploadEngine
 
 /// What a server shows of its TLS, to clients that verify it and to probes that do not.

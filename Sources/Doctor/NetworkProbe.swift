@@ -1,5 +1,5 @@
 import Glibc
-import UploadEngine
+import TransferModel
 
 /// What the resolver and single TCP connections say about a server. Blocks.
 struct NetworkProbe: Sendable {

@@ -1,5 +1,5 @@
 import FileModel
-import UploadEngine
+import TransferModel
 
 /// Publishes a small file as a capture would be, and deletes it again where the protocol can.
 struct PublicationTrial {

@@ -1,3 +1,4 @@
+import TransferModel
 import UploadEngine
 
 /// Begins an upload whose chunks follow one another, sends a first chunk as long as a mount's, and ends it. One byte less is sent

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Host and port of a server, from the URL of a request to it: whatever the destination is, its requests say where they go.
 struct ServerAddress: Hashable, Sendable {

@@ -1,6 +1,7 @@
 import Dispatch
 import Lookup
 import Synchronization
+import TransferModel
 import UploadEngine
 
 /// Begins an upload of a large file, measures how fast it goes, asks what the server holds, and ends it: nothing is

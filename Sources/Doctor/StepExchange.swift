@@ -1,7 +1,7 @@
 import Dispatch
 import Lookup
 import Synchronization
-import UploadEngine
+import TransferModel
 
 /// What became of a step.
 struct StepAnswer: Sendable {

@@ -1,3 +1,4 @@
+import TransferModel
 import UploadEngine
 
 /// How fast an upload is, from samples. Pure.

@@ -1,7 +1,7 @@
 import FileModel
 import Integrity
 import Quantities
-import UploadEngine
+import TransferModel
 
 /// Bytes that are sent for a test.
 ///

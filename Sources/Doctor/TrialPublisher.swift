@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 import UploadEngine
 
 /// Publishes files as a mount would, and takes them away again.

@@ -1,5 +1,5 @@
-public import UploadEngine
 import Quantities
+public import TransferModel
 
 /// Times and counts that follow from measurements, and that few have a reason to change: the keys of the setting `expert`.
 public enum ExpertSetting: String, CaseIterable, Sendable {

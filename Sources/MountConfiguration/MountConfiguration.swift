@@ -1,7 +1,7 @@
 public import Destinations
 public import FileModel
 public import Threads
-public import UploadEngine
+public import TransferModel
 
 /// The settings of one mount, understood and checked: a value of this type can be used as it is.
 public struct MountConfiguration: Hashable, Sendable {

@@ -1,7 +1,7 @@
 import Destinations
 import FileModel
-import UploadEngine
 import Quantities
+import TransferModel
 
 /// Where captures go, on which way, and as whose.
 extension SettingReader {

@@ -1,5 +1,4 @@
 import FileModel
-import UploadEngine
 import Quantities
 
 /// Turns the text of one setting into its value; each error names the setting as the user wrote it.

@@ -1,5 +1,6 @@
 import Glibc
 import Threads
+public import TransferModel
 
 /// Where the engine's driver gets the time from; a simulation brings its own.
 public protocol EngineClock: Sendable {

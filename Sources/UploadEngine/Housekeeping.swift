@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import Synchronization
+import TransferModel
 
 /// What an engine does once a second beside its deliveries, in this order: delivered copies that were kept long enough go, and others for
 /// what has to be recorded; what could not be asked is asked again; users' orders are obeyed; pages and memory are given back; sessions

@@ -1,5 +1,6 @@
 import FileModel
 import Logging
+import TransferModel
 
 extension Logger {
   /// Says what a person who reads the log has to know of a decision.

@@ -3,6 +3,7 @@ import Integrity
 import Lookup
 import OrderedCollections
 import Synchronization
+package import TransferModel
 
 /// What this spool has published at one destination, by the name that was asked for, and what it may be publishing: by that a name
 /// is its own (docs/destinations.md, DE138a). It outlives the captures, so that the next one of a path may have the former one's

@@ -1,6 +1,7 @@
 import Logging
 import Lookup
 import Synchronization
+import TransferModel
 
 /// Looks, at the start and once a day, for orphaned sessions at a destination where they stay until a client ends them. Has those
 /// ended that this spool began (``OrphanedSessionPlan``).

@@ -3,6 +3,7 @@ import Logging
 import Lookup
 import Synchronization
 import Threads
+import TransferModel
 
 /// What earlier runs have left, and what is reported before that is known.
 extension UploadEngine {

@@ -3,6 +3,7 @@ import Lookup
 import Logging
 import Synchronization
 import Threads
+import TransferModel
 
 /// Files that memory does not hold, and the way back (``UploadSchedule``).
 extension UploadEngine {

@@ -4,6 +4,7 @@ import Lookup
 import Synchronization
 import SystemMemory
 import Threads
+import TransferModel
 
 /// Bytes of files are read on threads of their own; decisions hear of it.
 extension UploadEngine {

@@ -2,6 +2,7 @@ import FileModel
 import Lookup
 import Synchronization
 import Threads
+package import TransferModel
 
 /// From an order to a request and back to its outcome.
 extension UploadEngine {

@@ -4,6 +4,7 @@ import Lookup
 import Synchronization
 import SystemMemory
 import Threads
+import TransferModel
 
 /// What is said of files, and of the mount.
 extension UploadEngine {

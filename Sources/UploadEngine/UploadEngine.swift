@@ -4,6 +4,7 @@ import Lookup
 import Synchronization
 import SystemMemory
 import Threads
+public import TransferModel
 
 /// Delivers captured files: hears what the filesystem reports, asks the ``UploadSchedule`` what follows, and does it.
 ///

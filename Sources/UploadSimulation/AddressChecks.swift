@@ -1,5 +1,5 @@
 import Lookup
-import UploadEngine
+import TransferModel
 
 /// The addresses of requests: none goes to an address that has just failed while there is one that has not.
 struct AddressChecks {

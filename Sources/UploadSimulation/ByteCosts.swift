@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 import UploadEngine
 
 /// The bytes of one file that a request carries.

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// Checks the client's requests: how many at once, which twice, how fast while it fails, to which addresses, and for

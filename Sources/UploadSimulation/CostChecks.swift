@@ -2,6 +2,7 @@ import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// Checks what is sent again: the same bytes of a file are sent no more often than growing pauses allow, whatever is

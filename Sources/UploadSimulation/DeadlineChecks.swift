@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// Checks the watchdogs. What does not move is ended in time, what moves is left alone, and a file that is stuck

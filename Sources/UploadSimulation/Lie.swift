@@ -1,3 +1,4 @@
+import TransferModel
 import UploadEngine
 
 /// What a destination falsely reports again and again until the faults end. The engine decides from the outcomes of the

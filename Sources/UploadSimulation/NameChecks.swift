@@ -2,6 +2,7 @@ import ChunkProtocol
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// Checks the names of captures: each has one name as long as it lives under its path, and no two have one, but for

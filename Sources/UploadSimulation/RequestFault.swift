@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// The fault of a request.
 enum RequestFault {

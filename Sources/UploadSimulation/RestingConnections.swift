@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Connections between two requests. Those that were idle while the machine slept are dead, without a notice.
 struct RestingConnections {

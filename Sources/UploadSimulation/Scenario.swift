@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 import UploadEngine
 
 /// What is simulated, as knobs: how much is written, how likely each fault is, and how small everything is.

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// The addresses under which the receiver can be reached, and the fault of each.
 final class SimulatedAddresses {

@@ -1,4 +1,5 @@
 import Integrity
+import TransferModel
 import UploadEngine
 
 /// A chunk's bytes at a fixed address. The bytes are wiped when the buffer is given back, so that a request that still

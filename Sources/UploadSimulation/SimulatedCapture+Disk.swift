@@ -1,6 +1,5 @@
 import FileModel
 import Lookup
-import UploadEngine
 
 // What the spool's disk does not take or cannot report, and how the daemon reacts, as `Filesystem` does: failing
 // queries, marks, and writes that the disk refuses after they have returned.

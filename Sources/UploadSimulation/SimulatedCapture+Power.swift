@@ -1,6 +1,5 @@
 import FileModel
 import Lookup
-import UploadEngine
 
 // The power fails, and what was not synced to the spool's disk is lost: bytes in any choice, sizes before them, labels
 // in their order.

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 import UploadEngine
 
 /// The captures on the client's disk and the mount in front of them, as ``UploadFS`` reports them: the same transitions

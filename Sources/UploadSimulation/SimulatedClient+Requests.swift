@@ -3,6 +3,7 @@ import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 // MARK: Reading

@@ -3,6 +3,7 @@ import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// The client: the real schedule and the real destination, driven as `UploadEngine` drives them, on simulated disks, time and

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 import UploadEngine
 
 /// The published names of captures: the real names and their real ledger, which outlives the process. A decision takes

@@ -2,7 +2,7 @@ import ChunkProtocol
 import Lookup
 import OrderedCollections
 import ReceiverCore
-import UploadEngine
+import TransferModel
 
 /// Carries requests to the receiver and answers back, as slowly and as badly as the scenario demands. To the client it
 /// behaves as the transport does: each request is answered once, also when it is cancelled, and what does not move is

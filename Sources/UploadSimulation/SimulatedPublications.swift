@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 import UploadEngine
 
 /// What a client has published, or may have, and under which names: the real record of it, which outlives the process.

@@ -2,6 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 import Synchronization
+import TransferModel
 import UploadEngine
 
 /// Calls that wait for a delivery (`close=wait`), as `UploadEngine` answers them: each ends when its file's result is

@@ -2,6 +2,7 @@ import Destinations
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// The parts of one run, and its ages: faults, then none, then good conditions, then the end of all sessions.

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 import UploadEngine
 
 // The words of a trace. They are written out, also where they equal those of the present code: a trace is compared with

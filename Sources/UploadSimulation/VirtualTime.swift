@@ -1,5 +1,5 @@
 import HeapModule
-import UploadEngine
+import TransferModel
 
 /// Time that passes only from one event to the next, and all pending events.
 ///

@@ -3,6 +3,7 @@ import Destinations
 import FileModel
 import Logging
 import MountConfiguration
+import TransferModel
 import UploadEngine
 
 /// What leads to one destination: its credentials, its connections and its protocol.

@@ -7,7 +7,7 @@ import FoundationEssentials
 import Glibc
 import Logging
 import MountConfiguration
-import UploadEngine
+import TransferModel
 
 /// Checks a destination, and this machine, before anything is recorded.
 struct DoctorCommand: ParsableCommand {

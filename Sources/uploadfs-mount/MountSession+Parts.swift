@@ -10,6 +10,7 @@ import MountConfiguration
 import MountStatus
 import Synchronization
 import Telemetry
+import TransferModel
 import UploadEngine
 import UploadFS
 

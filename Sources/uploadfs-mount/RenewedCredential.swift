@@ -2,7 +2,7 @@ import Destinations
 import Glibc
 import Logging
 import MountConfiguration
-import UploadEngine
+import TransferModel
 
 /// A credential that may end to be valid while files are uploaded, and where the next one comes from: a command that prints the
 /// token, or a file that another program replaces.

@@ -1,6 +1,6 @@
 import Foundation
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import CurlTransport
 

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import CurlTransport
 

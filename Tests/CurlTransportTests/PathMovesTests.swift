@@ -1,7 +1,7 @@
 import CCurl
 import Glibc
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import CurlTransport
 

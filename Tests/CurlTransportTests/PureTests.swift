@@ -1,5 +1,5 @@
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import CurlTransport
 

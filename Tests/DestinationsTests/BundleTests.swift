@@ -6,7 +6,7 @@ import Lookup
 import Promises
 import SeededRandom
 import Testing
-import UploadEngine
+import TransferModel
 
 /// Several whole files in one request: each says what it would say alone, and is answered for itself.
 @Suite struct BundleTests {

@@ -1,6 +1,6 @@
 import Promises
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

@@ -1,7 +1,7 @@
 import Integrity
 import Promises
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

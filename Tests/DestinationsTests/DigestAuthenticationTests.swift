@@ -2,7 +2,7 @@ import Integrity
 import Promises
 import Synchronization
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

@@ -1,7 +1,7 @@
 import ChunkProtocol
 import FileModel
 import Integrity
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

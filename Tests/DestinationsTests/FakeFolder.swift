@@ -1,6 +1,6 @@
 import ChunkProtocol
 import Integrity
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

@@ -4,7 +4,7 @@ import FileModel
 import Integrity
 import ProtocolReference
 import Testing
-import UploadEngine
+import TransferModel
 
 /// Bytes that live as long as this object does.
 ///

@@ -5,7 +5,7 @@ import Integrity
 import Lookup
 import Promises
 import Testing
-import UploadEngine
+import TransferModel
 
 @Suite struct OutcomeTests {
   private let destination: ChunkProtocolDestination

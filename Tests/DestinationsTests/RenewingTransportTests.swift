@@ -1,7 +1,7 @@
 import Promises
 import Synchronization
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

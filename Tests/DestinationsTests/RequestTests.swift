@@ -5,7 +5,7 @@ import Integrity
 import Promises
 import ProtocolReference
 import Testing
-import UploadEngine
+import TransferModel
 
 @Suite struct RequestTests {
   @Test func abilities_areThoseOfTheProtocol() throws {

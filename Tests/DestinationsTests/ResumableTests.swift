@@ -4,7 +4,7 @@ import Lookup
 import Promises
 import RawStructuredFieldValues
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

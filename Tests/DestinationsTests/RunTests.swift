@@ -3,7 +3,7 @@ import Destinations
 import Integrity
 import Promises
 import Testing
-import UploadEngine
+import TransferModel
 
 /// Several chunks in one request: each says what it would say alone, and is answered for itself.
 @Suite struct RunTests {

@@ -1,7 +1,7 @@
 import FileModel
 import Promises
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

@@ -3,7 +3,7 @@ import Integrity
 import Promises
 import ProtocolReference
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

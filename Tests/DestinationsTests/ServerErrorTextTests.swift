@@ -2,7 +2,7 @@ import FileModel
 import Integrity
 import Promises
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

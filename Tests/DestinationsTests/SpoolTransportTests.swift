@@ -2,7 +2,7 @@ import ChunkProtocol
 import Promises
 import Synchronization
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 
@@ -14,10 +14,10 @@ private final class FakePresence: SpoolPresence {
     var server: String
   }
 
-  let start: SpoolIdentity.Start?
+  let start: SpoolStartID?
   let heard = Mutex<[Told]>([])
 
-  init(_ start: SpoolIdentity.Start?) { self.start = start }
+  init(_ start: SpoolStartID?) { self.start = start }
 
   func told(ofSpool spool: [UInt8], knownCount: UInt64, by server: String) {
     heard.withLock { $0.append(Told(spool: spool, count: knownCount, server: server)) }
@@ -46,7 +46,7 @@ private final class Counter: Sendable {
 @Suite struct SpoolTransportTests {
   private let spool = [UInt8](repeating: 7, count: 16)
   private let mark = [UInt8](repeating: 8, count: 16)
-  private var start: SpoolIdentity.Start { SpoolIdentity.Start(spool: spool, count: 4, mark: mark) }
+  private var start: SpoolStartID { SpoolStartID(spool: spool, count: 4, mark: mark) }
 
   private func send(_ request: HTTPRequest, over transport: SpoolTransport) -> Int {
     let counter = Counter()

@@ -3,7 +3,7 @@ import Integrity
 import Lookup
 import Promises
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

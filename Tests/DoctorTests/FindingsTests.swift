@@ -2,7 +2,7 @@ import CurlTransport
 import FileModel
 import MountConfiguration
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Doctor
 

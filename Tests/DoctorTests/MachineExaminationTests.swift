@@ -3,7 +3,7 @@ import FileModel
 import Glibc
 import MountConfiguration
 import Testing
-import UploadEngine
+import TransferModel
 import UploadFS
 
 @testable import Doctor

@@ -1,7 +1,7 @@
 import CurlTransport
 import Glibc
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Doctor
 

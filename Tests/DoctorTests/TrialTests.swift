@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import Synchronization
 import Testing
-import UploadEngine
+import TransferModel
 
 @testable import Doctor
 

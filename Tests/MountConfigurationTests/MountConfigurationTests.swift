@@ -5,7 +5,7 @@ import MountConfiguration
 import Promises
 import Testing
 import Threads
-import UploadEngine
+import TransferModel
 
 /// The two settings without which there is no mount.
 private let least: [Setting: String] = [.to: "https://upload.example.org", .spool: "/var/spool/captures"]

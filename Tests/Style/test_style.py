@@ -35,7 +35,7 @@ def inside(folder):
 
 
 # What decides, and what replays decisions.
-DECIDING = [path for folder in ("UploadEngine/Decisions", "Destinations", "ReceiverCore", "UploadSimulation")
+DECIDING = [path for folder in ("TransferModel", "UploadEngine/Decisions", "Destinations", "ReceiverCore", "UploadSimulation")
             for path in inside(folder)]
 # Dictionary and Set by their names, and [Key: Value] where that is a type. An empty literal has the type that it is given to.
 HASHED = r"\b(Set|Dictionary)[<(]|\[([A-Z]\w*(\.[A-Z]\w*)*|\[[A-Z]\w*\]): "
@@ -75,7 +75,7 @@ IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?impo
             outside("Integrity", "UploadReceiver", "uploadfs-receiver"), IMPORT.format("COpenSSL"),
             "OpenSSL is known to Integrity (and the receiver's TLS) only", id="openssl"),
         pytest.param(
-            inside("UploadFS"), IMPORT.format("(UploadEngine|Destinations|CurlTransport|Foundation|FoundationEssentials)"),
+            inside("UploadFS"), IMPORT.format("(TransferModel|UploadEngine|Destinations|CurlTransport|Foundation|FoundationEssentials)"),
             "the filesystem does not know that uploads exist and keeps Foundation off its path: emit a FileEvent",
             id="filesystem-knows-no-uploads"),
         pytest.param(
@@ -83,7 +83,14 @@ IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?impo
             "dependencies point one way: the engine knows values and protocols, not who is behind them",
             id="engine-knows-no-edges"),
         pytest.param(
-            inside("UploadEngine/Decisions"),
+            inside("TransferModel"), IMPORT.format(r"(?!(FileModel|Integrity|Lookup|LogText|Synchronization)\b)\w+"),
+            "what the layers share is values: what needs more belongs to one of them", id="shared-values-are-small"),
+        pytest.param(
+            inside("Destinations") + inside("CurlTransport"), IMPORT.format("(UploadEngine|GRDB|Logging)"),
+            "a destination and the transport know values of TransferModel, not the engine that uses them",
+            id="edges-know-no-engine"),
+        pytest.param(
+            inside("UploadEngine/Decisions") + inside("TransferModel"),
             r"(ContinuousClock|SuspendingClock|Clock\.now|Date\(\)|clock_gettime|gettimeofday|\btime\(nil\)"
             r"|SystemRandomNumberGenerator|^\s*import (Glibc|Foundation|Dispatch|CLinux))",
             "decisions are pure: take the moment and the generator as arguments, return actions", id="decisions-are-pure"),
@@ -134,8 +141,8 @@ def test_rule(paths, pattern, advice):
 # Layers that have paths of files, and settings that hold some. To Swift a slash, an equals sign or a blank and a combining mark behind it
 # are one Character.
 PATHS = [path for folder in (
-    "FileModel", "UploadFS", "UploadEngine", "MountConfiguration", "MountStatus", "Doctor", "ReceiverCore", "UploadReceiver", "Destinations",
-    "ChunkProtocol", "uploadfs-mount", "uploadfs-receiver") for path in inside(folder)]
+    "FileModel", "UploadFS", "TransferModel", "UploadEngine", "MountConfiguration", "MountStatus", "Doctor", "ReceiverCore", "UploadReceiver",
+    "Destinations", "ChunkProtocol", "uploadfs-mount", "uploadfs-receiver") for path in inside(folder)]
 AT_BYTES = r'(?<!unicodeScalars)(?<!utf8)'
 CUT_AT_CHARACTERS = (
     AT_BYTES + r'\.((first|last)Index\(of: "[/=]"\)|split\(separator: "[/=]"|contains\("/"\)|firstRange\(of: "[^"]*/"\))'

@@ -6,6 +6,7 @@ import Logging
 import Promises
 import ReceiverCore
 import Testing
+import TransferModel
 import UploadEngine
 import UploadReceiver
 

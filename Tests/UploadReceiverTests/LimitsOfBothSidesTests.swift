@@ -2,7 +2,7 @@ import ChunkProtocol
 import FileModel
 import ReceiverCore
 import Testing
-import UploadEngine
+import TransferModel
 
 /// The receiver states its limits itself, and the client has its own: neither program reads the other's. By default they are
 /// the same ones.

@@ -1,6 +1,5 @@
 import CCurl
 import Glibc
-import UploadEngine
 
 /// Runs the races between the addresses of servers (``ConnectionRace``). Belongs to the curl thread, which polls its sockets beside
 /// libcurl's.

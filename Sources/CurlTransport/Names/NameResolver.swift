@@ -2,7 +2,6 @@
 import CCurl
 import Glibc
 import Threads
-import UploadEngine
 
 /// Asks the system's resolver, which can take any time: each query has a thread of its own, and the transport waits for none of them.
 enum NameResolver {

@@ -1,5 +1,5 @@
 import ChunkProtocol
-import UploadEngine
+import TransferModel
 
 /// An answer that is no success: its problem document, where there is one, and what follows from it.
 ///

@@ -1,8 +1,8 @@
-public import UploadEngine
 import ChunkProtocol
 import FileModel
 import Integrity
 import Lookup
+public import TransferModel
 
 extension ChunkProtocolDestination {
   /// What a response to a step means. Whatever the response holds, this returns.

@@ -1,7 +1,7 @@
 import ChunkProtocol
 import FileModel
 import Integrity
-public import UploadEngine
+public import TransferModel
 
 extension ChunkProtocolDestination {
   /// The request that carries out a step over one of the addresses; over the first for one that there is not.

@@ -1,7 +1,7 @@
 import ChunkProtocol
 public import FileModel
 import Integrity
-public import UploadEngine
+public import TransferModel
 
 /// What can be chosen about a chunk-protocol destination.
 public struct ChunkProtocolOptions: Hashable, Sendable {

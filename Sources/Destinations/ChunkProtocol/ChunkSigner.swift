@@ -1,6 +1,6 @@
 import Integrity
 import Synchronization
-public import UploadEngine
+public import TransferModel
 
 /// The credential that the requests of a receiver's client are made with: their tokens are replaced in the transport where it is
 /// renewed. The MACs of their chunks stay those of this one: a receiver knows the tokens that a user had. One that it never

@@ -1,6 +1,6 @@
 import ChunkProtocol
 import Synchronization
-public import UploadEngine
+public import TransferModel
 
 /// Hears whether several receivers answer at one address, and says so once.
 public final class InstanceTransport: HTTPTransport {

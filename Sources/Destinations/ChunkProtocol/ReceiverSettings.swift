@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// A receiver and how it is reached.
 public struct ReceiverSettings: Hashable, Sendable {

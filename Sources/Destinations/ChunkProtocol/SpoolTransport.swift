@@ -1,5 +1,5 @@
 import ChunkProtocol
-public import UploadEngine
+public import TransferModel
 
 /// Says with each request to a receiver which spool it comes from, but for those of chunks, of which there are many; and hears when the
 /// receiver knows a later start of it.

@@ -2,7 +2,7 @@ import ChunkProtocol
 import Integrity
 import Lookup
 import Quantities
-import UploadEngine
+import TransferModel
 
 /// What the server of a form answered, and what follows from it. Forms agree on little: the status decides, and JSON is
 /// looked at for what many of them say.

@@ -1,5 +1,4 @@
 import FileModel
-import UploadEngine
 
 /// A field that a form has beside the file: a name, and a text in which names in braces stand for facts of the file.
 public struct FormField: Hashable, Sendable {

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// A form and how it is filled in.
 public struct FormSettings: Hashable, Sendable {

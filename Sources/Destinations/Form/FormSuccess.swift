@@ -1,6 +1,6 @@
 import ChunkProtocol
 import Lookup
-import UploadEngine
+import TransferModel
 
 /// Whether a form's answer means that it has the file. A status alone does not: login pages and scripts that failed come with 200.
 struct FormSuccess {

@@ -1,5 +1,3 @@
-import UploadEngine
-
 /// The body of a multipart/form-data request with one file (RFC 7578): what stands before the file, and behind it.
 struct MultipartForm {
   let boundary: String

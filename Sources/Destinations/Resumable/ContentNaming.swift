@@ -1,6 +1,6 @@
 import ChunkProtocol
 import FileModel
-import UploadEngine
+import TransferModel
 
 /// What a file is called and what it is, in the fields of the request that begins its upload.
 ///

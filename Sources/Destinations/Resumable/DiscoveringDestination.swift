@@ -1,6 +1,6 @@
 public import FileModel
 import Synchronization
-public import UploadEngine
+public import TransferModel
 
 /// A server of which it is asked first what it speaks: the IETF's draft where its answer to OPTIONS is that of the draft, else
 /// tus. The answer counts for what begins from then on; what has begun stays with the protocol that its session names.

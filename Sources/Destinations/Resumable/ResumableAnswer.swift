@@ -1,5 +1,5 @@
 import ChunkProtocol
-import UploadEngine
+import TransferModel
 
 /// What a response says of an upload.
 struct ResumableAnswer {

@@ -1,6 +1,6 @@
 import FileModel
 import Integrity
-import UploadEngine
+import TransferModel
 
 extension ResumableDestination {
   /// Asks what the server takes.

@@ -2,7 +2,7 @@ import FileModel
 import Integrity
 import Lookup
 import Quantities
-import UploadEngine
+import TransferModel
 
 extension ResumableDestination {
   /// The next request of a step, or what became of it. Every step is told from its responses alone, but for what the run

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 extension ResumableDestination {
   /// The uploads that the requests of a step name.

@@ -1,5 +1,5 @@
 public import FileModel
-public import UploadEngine
+public import TransferModel
 
 /// A server that speaks the IETF's draft of resumable uploads (draft-ietf-httpbis-resumable-upload, interop version 8).
 ///

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// What a server says of resumable uploads when it is asked with OPTIONS.
 struct ResumableFeatures: Hashable {

@@ -1,6 +1,6 @@
 import Lookup
 import RawStructuredFieldValues
-import UploadEngine
+import TransferModel
 
 /// What a server takes: the `Upload-Limit` field.
 struct ResumableLimits: Hashable {

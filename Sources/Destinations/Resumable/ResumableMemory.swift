@@ -1,7 +1,7 @@
 import FileModel
 import Lookup
 import Synchronization
-import UploadEngine
+import TransferModel
 
 /// Names a small file's content under its name.
 struct SmallFile: Hashable {

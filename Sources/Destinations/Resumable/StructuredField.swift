@@ -1,5 +1,5 @@
 import RawStructuredFieldValues
-import UploadEngine
+import TransferModel
 
 /// Values of structured fields (RFC 9651). A field with any fault counts as absent.
 enum StructuredField {

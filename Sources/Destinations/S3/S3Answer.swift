@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// What a response of an S3 server says of a failure, and the failures' meaning
 /// (https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html).

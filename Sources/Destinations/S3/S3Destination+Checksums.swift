@@ -1,5 +1,5 @@
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Whether the server keeps checksums, learned from its answers to the first requests that carry one.
 extension S3Destination {

@@ -1,7 +1,7 @@
 import ChunkProtocol
 import FileModel
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Whose a key is (docs/destinations.md, DE26): asked for with HEAD, and left to the server for the moment between.
 ///

@@ -2,7 +2,7 @@ import FileModel
 import Integrity
 import Lookup
 import Quantities
-public import UploadEngine
+public import TransferModel
 
 extension S3Destination {
   /// What the response to a step means, where it needs no other.

@@ -1,7 +1,7 @@
 import ChunkProtocol
 public import FileModel
 import Integrity
-public import UploadEngine
+public import TransferModel
 
 extension S3Destination {
   /// The request that carries out a step. There is one address.

@@ -1,6 +1,6 @@
 import ChunkProtocol
 import Quantities
-public import UploadEngine
+public import TransferModel
 
 /// The multipart uploads that are in progress below the prefix.
 extension S3Destination {

@@ -1,6 +1,6 @@
 import FileModel
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Whose a key is, by what HEAD says of it (docs/destinations.md, DE26c).
 enum S3KeyOwnership: Equatable {

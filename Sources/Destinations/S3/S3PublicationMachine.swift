@@ -1,5 +1,5 @@
 import FileModel
-import UploadEngine
+import TransferModel
 
 /// Under which condition an object is published.
 enum S3Condition: Hashable {

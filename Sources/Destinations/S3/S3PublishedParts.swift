@@ -3,7 +3,7 @@ import Integrity
 import Lookup
 import OrderedCollections
 import Synchronization
-import UploadEngine
+import TransferModel
 
 /// The objects that this run has published in parts, by their captures: an upload of a later content has the server copy those parts that
 /// are the same (UploadPartCopy).

@@ -1,5 +1,5 @@
 public import FileModel
-import UploadEngine
+import TransferModel
 
 /// A bucket and how it is used.
 public struct S3Settings: Hashable, Sendable {

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 extension AmbiguousOutcomePolicy {
   /// What follows from a failure that leaves open whether the server has the file.

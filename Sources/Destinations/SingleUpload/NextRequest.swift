@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// What follows from the answers to a step so far.
 enum NextRequest {

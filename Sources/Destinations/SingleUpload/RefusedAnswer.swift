@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// What a refusal means wherever uploads are appended to; what is a protocol's own is checked before.
 struct RefusedAnswer {

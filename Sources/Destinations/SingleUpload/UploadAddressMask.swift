@@ -1,5 +1,5 @@
 import ChunkProtocol
-import UploadEngine
+import TransferModel
 
 /// Takes the addresses of uploads out of what a server says of a failure: a user who has one may need nothing else to read, change or take away
 /// what was uploaded, and messages and the log are read by others.

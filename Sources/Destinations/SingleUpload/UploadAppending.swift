@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Bytes at the end of an upload, in as many requests as it takes: a server may take less than it was sent, and no more at
 /// once than it says.

@@ -1,5 +1,5 @@
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Bytes to be sent, or a piece of them.
 struct UploadBody {

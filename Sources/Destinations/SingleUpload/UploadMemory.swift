@@ -1,7 +1,7 @@
 import Integrity
 import Lookup
 import Synchronization
-import UploadEngine
+import TransferModel
 
 /// What one run knows to be behind the acknowledged bytes of uploads that are appended to.
 ///

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// A `tus+https://host[:port]/path/` address, checked: where uploads are created.
 public struct TusAddress: Hashable, Sendable {

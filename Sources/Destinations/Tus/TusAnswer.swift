@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// What a response of a tus server says of a failure. An upload that is gone is looked for before this is asked.
 struct TusAnswer {

@@ -1,6 +1,6 @@
 import FileModel
 import Lookup
-import UploadEngine
+import TransferModel
 
 /// An upload that was joined from others, as long as it is not known to be complete.
 struct TusJoined: Hashable {

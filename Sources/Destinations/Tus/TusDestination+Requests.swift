@@ -1,5 +1,5 @@
 import Integrity
-import UploadEngine
+import TransferModel
 
 extension TusDestination {
   /// Without a version: it asks for those that there are.

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 extension TusDestination {
   /// The uploads that the requests of a step name.

@@ -1,5 +1,5 @@
 public import FileModel
-public import UploadEngine
+public import TransferModel
 
 /// What can be chosen about a tus destination.
 public struct TusOptions: Hashable, Sendable {

@@ -1,5 +1,5 @@
 import Lookup
-import UploadEngine
+import TransferModel
 
 /// What a server says of itself when it is asked with OPTIONS.
 struct TusFeatures: Hashable {

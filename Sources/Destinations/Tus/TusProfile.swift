@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// Limits of hosted services that cannot be asked for: how long the pieces of an upload may be.
 public enum TusProfile: String, CaseIterable, Sendable {

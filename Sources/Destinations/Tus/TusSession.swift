@@ -1,5 +1,5 @@
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// What a session's id says. A session that is concatenated exists only here: its partial uploads are what the server has.
 enum TusSession: Hashable {

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// A server that speaks tus, or the IETF's draft, and how it is used.
 public struct TusSettings: Hashable, Sendable {

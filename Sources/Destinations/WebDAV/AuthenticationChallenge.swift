@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// What a server wants to see of a client (RFC 9110, 11.6.1): a scheme and its parameters.
 struct AuthenticationChallenge: Hashable {

@@ -1,6 +1,6 @@
 import ChunkProtocol
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Digest authentication (RFC 7616): shows that one knows a password, and not the password.
 struct DigestAuthentication: Hashable {

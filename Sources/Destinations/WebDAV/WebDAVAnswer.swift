@@ -1,5 +1,5 @@
 import Lookup
-import UploadEngine
+import TransferModel
 
 /// What a response of a WebDAV server says of a failure, and what follows from it (RFC 4918, 11).
 struct WebDAVAnswer {

@@ -1,6 +1,6 @@
 import FileModel
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Whose a name is (docs/destinations.md, DE163), and under which one a file is sent.
 extension WebDAVDestination {

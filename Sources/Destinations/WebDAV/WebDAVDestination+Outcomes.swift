@@ -2,7 +2,7 @@ import ChunkProtocol
 import FileModel
 import Integrity
 import Quantities
-public import UploadEngine
+public import TransferModel
 
 extension WebDAVDestination {
   /// What the response to a step means, where it needs no other.

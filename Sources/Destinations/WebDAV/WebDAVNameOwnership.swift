@@ -1,5 +1,5 @@
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Whose a name is, by what the server says of the resource that has it (docs/destinations.md, DE163).
 enum WebDAVNameOwnership: Equatable {

@@ -1,6 +1,6 @@
 import FileModel
 import Integrity
-import UploadEngine
+import TransferModel
 
 /// Under which condition a file gets its name.
 enum WebDAVCondition: Hashable {

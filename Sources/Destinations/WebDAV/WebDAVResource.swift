@@ -1,6 +1,6 @@
 import ChunkProtocol
 import Quantities
-import UploadEngine
+import TransferModel
 
 /// What a WebDAV server says of one resource (PROPFIND with a depth of 0; RFC 4918, 9.1).
 struct WebDAVResource: Hashable {

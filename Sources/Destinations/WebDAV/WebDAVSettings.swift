@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// A folder of a WebDAV server.
 public struct WebDAVSettings: Hashable, Sendable {

@@ -2,7 +2,7 @@ import Dispatch
 import Integrity
 import Lookup
 import Synchronization
-import UploadEngine
+import TransferModel
 
 /// Sends requests to a WebDAV server: with Digest authentication where the server asks for it. After an upload that the engine
 /// cancelled, a further request removes what the server may have kept of it.

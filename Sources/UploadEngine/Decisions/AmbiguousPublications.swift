@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// Publications that may still take effect under a name although no request for them is in flight: one that ended
 /// without an answer, and those that an earlier run had sent.

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// How a chunk may travel compressed: what its receiver decodes, as far as the setting lets it be used, and how fast the line is.
 public struct ChunkCompression: Hashable, Sendable {

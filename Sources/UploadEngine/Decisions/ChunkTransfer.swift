@@ -1,4 +1,5 @@
 import Lookup
+import TransferModel
 
 /// Names one read of a chunk into a buffer; the driver keeps the buffer under this number until the read is released.
 public struct ReadID: Hashable, Sendable {

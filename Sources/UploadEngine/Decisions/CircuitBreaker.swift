@@ -1,3 +1,5 @@
+import TransferModel
+
 /// Whether an endpoint deserves traffic (docs/design/scheduling.md#failures).
 ///
 /// ```

@@ -1,4 +1,5 @@
 package import Integrity
+package import TransferModel
 
 /// What a commit proves: the Merkle root and the commitment chain over a file's chunk digests (docs/protocol.md, P90,
 /// P91). Built in index order as digests become known, so that a commit costs no walk over them.

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// A method of compressing a chunk, from the cheapest to the dearest.
 enum CompressionMethod: Int, Hashable, Sendable, CaseIterable {
   case identity

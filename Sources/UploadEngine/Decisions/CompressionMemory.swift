@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import TransferModel
 
 /// What the latest probes of the samples of a few files have found, and when the next probe is due. A probe that finds
 /// the same doubles the bytes until the next one, up to ``UploadConstants/compressionSampleStride``. Where less is

@@ -1,4 +1,5 @@
 import Integrity
+import TransferModel
 
 /// What compressing some bytes has saved.
 struct CompressionSaving: Hashable, Sendable {

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 
 /// What the catalog knows of a content before it is delivered: the Merkle root over the digests of its chunks, of which
 /// each was read while it was whole. The seal is withdrawn, durably, before the content changes.

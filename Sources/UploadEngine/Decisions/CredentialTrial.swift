@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// Whether the destination accepts the credentials, as a request of its own has shown before there was a capture.
 struct CredentialTrial: Sendable {

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 
 /// What was delivered of a capture that differs when the spool is scanned: touched, copied without its times, changed
 /// by hand, or restored from a backup. The capture is read and compared before anything of it is sent. The same content

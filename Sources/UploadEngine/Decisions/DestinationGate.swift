@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// Whether the destination is reachable. Failures that concern it as a whole close the gate; one request at a time
 /// opens it again (docs/design/scheduling.md#failures).

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// What is known of the destination and the path to it: what it can do, what it has reported and refused, which
 /// addresses reach it, and whether anything is sent to it now.
 struct DestinationState: Sendable {

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// A session at the server that no file needs any more. The catalog keeps it until the server has ended it, or does not
 /// know it. After a kill, an exit while the server is away, or a refusal by the server, the next run ends it.
 public struct DiscardedSession: Hashable, Sendable {

@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// Failures of one file in a row, without progress in between (docs/design/scheduling.md#failures).
 struct FailureStreak: Hashable, DefaultInitializable {

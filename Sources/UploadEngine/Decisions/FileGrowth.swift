@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// What is known of the chunks of a file that is being written, and which of them may be sent before it is
 /// complete (docs/semantics.md, S60). Pure: reports come in with the time, indices go out.

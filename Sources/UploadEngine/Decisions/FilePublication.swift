@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// What is published of a file, and what is being published.
 struct FilePublication: Sendable {

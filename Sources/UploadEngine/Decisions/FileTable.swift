@@ -2,6 +2,7 @@ import DequeModule
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// All files, with their sums. Programs poll the summary of a mount with a hundred thousand files, which must not walk
 /// over them.

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import TransferModel
 
 extension FileUpload {
   struct Progress: Hashable, Sendable {

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// The state of an upload in progress that outlives the process (docs/design/durability.md#resume-records).
 extension FileUpload {

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import TransferModel
 
 /// One file during its upload, from the first writable open to the durable receipt.
 ///

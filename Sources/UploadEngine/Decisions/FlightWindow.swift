@@ -1,3 +1,5 @@
+import TransferModel
+
 /// How many bytes a line has room for, which sets the number of its streams: few at first, then twice what has arrived
 /// in the last two seconds (docs/design/scheduling.md#the-line).
 ///

@@ -1,5 +1,6 @@
 import Integrity
 import Lookup
+import TransferModel
 
 /// What the server is known to hold of one session, and what of it has changed since a resume record was written.
 ///

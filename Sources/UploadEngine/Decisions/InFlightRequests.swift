@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// A request that was sent and is not answered yet.
 struct InFlightRequest: Hashable, Sendable {

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// The request that is being answered, and the time of the destination's latest answer.
 struct LatestAnswer: Hashable, Sendable {
   /// The duration of the request, where it carried bytes of files.

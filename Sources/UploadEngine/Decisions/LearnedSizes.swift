@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// How large files and requests may be: what the destination has reported when asked, and what it, or a proxy before
 /// it, has shown by refusing.

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// How fast the line takes bytes as they are sent, which are fewer than those of the files where they are compressed.
 ///
 /// A line seems slower than it is while the processor does not keep up with it. Its best speed of late is therefore

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// One path to the destination: how fast it is, how many streams fill it, and how much may be in flight
 /// (docs/design/scheduling.md#the-line).
 ///

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// How much memory the pipeline may use, from what is available (docs/design/reading.md#memory). Memory pressure makes
 /// it smaller and never stops it.
 public struct MemoryBudget: Hashable, Sendable {

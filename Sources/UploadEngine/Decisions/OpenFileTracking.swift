@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Files that programs have open, and those of which chunks are sent before they may be published. Tracks whose size is
 /// asked for next, which get a session when, and whose turn to send early it is.

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// What becomes of sessions that this spool opened, that no client continues, and whose end is not known (a crash, a
 /// lost record, an abort that never reached the server). Only a session that this spool opened may be ended. A session

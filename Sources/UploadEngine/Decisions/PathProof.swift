@@ -1,3 +1,5 @@
+import TransferModel
+
 /// Whether the network is there, after a pause of this program: one request finds out. Over a path that is gone, each of many would take
 /// its time to fail.
 struct PathProof: Hashable, Sendable {

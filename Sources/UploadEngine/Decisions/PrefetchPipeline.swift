@@ -1,3 +1,5 @@
+import TransferModel
+
 /// How far reading runs ahead of the network (docs/design/reading.md#memory).
 ///
 /// Reading, hashing and sending overlap because each chunk has a buffer of its own from its first byte read to its

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// Bytes per second over the last ten seconds, for people to read. No decision is taken from it.
 struct RateMeter: Hashable, Sendable {
   private static let windowSeconds = 10

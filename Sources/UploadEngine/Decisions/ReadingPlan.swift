@@ -1,3 +1,5 @@
+import TransferModel
+
 /// How the bytes of a file are read (docs/design/reading.md#reading), from its size alone.
 struct ReadingPlan: Hashable {
   /// The grid of windows that are mapped; nil for plain reads. A window is longer than its step, so that each block

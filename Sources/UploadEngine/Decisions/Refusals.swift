@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// What the destination has refused for now, and which probes failed. One refusal may concern a single file; several in
 /// a row concern the destination.

@@ -1,5 +1,6 @@
 import Integrity
 import Lookup
+import TransferModel
 
 /// Which chunks of a transfer the server has on its disk, and which of them were already given up in the spool.
 struct ReleasableChunks: Sendable {

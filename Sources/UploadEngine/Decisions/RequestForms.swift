@@ -1,4 +1,5 @@
 import Lookup
+import TransferModel
 
 /// The request forms that the destination's answers allow: several chunks, named zeros, compressed, compressed
 /// together. A later answer replaces an earlier one. An answer that names some forms excludes those that it does not

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// What to do after a failure (docs/design/scheduling.md#failures). This, and what else follows from its kind
 /// (``StepFailure/Kind``, below), is decided in this file alone.
 ///

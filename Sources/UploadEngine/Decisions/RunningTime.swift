@@ -1,3 +1,5 @@
+package import TransferModel
+
 /// The time that counts: that in which this program runs. Nothing moves, and nothing rests, while the machine sleeps,
 /// when the monotonic clock stops. The same holds while the program is stopped, frozen or without a processor, when the
 /// clock runs on and deadlines are handled late.

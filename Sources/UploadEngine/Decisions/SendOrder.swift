@@ -1,4 +1,5 @@
 package import FileModel
+public import TransferModel
 
 /// One request, without the bytes that it carries.
 public typealias SendOrder = UploadStep<SessionChunk, WholeFileOrder>

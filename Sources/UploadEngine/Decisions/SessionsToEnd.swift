@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// A session that no file needs any more, which the server is to forget.
 struct SessionToEnd: Hashable, Sendable {

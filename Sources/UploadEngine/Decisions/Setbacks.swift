@@ -1,3 +1,5 @@
+import TransferModel
+
 /// How often what had been sent of one content was useless, and had to go out again (docs/design/scheduling.md#failures).
 ///
 /// Chunks that are acknowledged in between change nothing: a server that takes every chunk and forgets the upload at

@@ -1,5 +1,6 @@
 import DequeModule
 import FileModel
+import TransferModel
 
 /// Small files in the order in which they are read, and those whose bytes are in a buffer, in the order in which they are sent.
 struct SmallFileTurns: Sendable {

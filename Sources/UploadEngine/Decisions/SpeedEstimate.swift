@@ -1,3 +1,5 @@
+public import TransferModel
+
 /// How fast the link to the destination takes bytes, over all streams together: a one-dimensional Kalman
 /// filter. Its noise is relative to the speed itself, because links differ by five orders of magnitude. In one dimension it
 /// is a few lines of arithmetic, where a library would bring matrices.

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// What kind of link it is, by its estimated speed, and what follows from that.
 public enum SpeedTier: String, Sendable, CaseIterable {
   /// Too few samples.

@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// What is known of a file's copy in the spool, and of the disk that has it.
 struct SpoolCopy: Sendable {

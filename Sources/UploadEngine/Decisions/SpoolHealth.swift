@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// The present failures of the spool's disk: to return its folders, to take catalog records, to have room.
 struct SpoolHealth: Sendable {

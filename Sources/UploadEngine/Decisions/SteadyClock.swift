@@ -1,3 +1,5 @@
+import TransferModel
+
 /// The wall clock as it would have run on from its first reading. How long something is kept is counted by this clock,
 /// so that setting the wall clock expires nothing early or late.
 struct SteadyClock: Sendable {

@@ -1,3 +1,5 @@
+import TransferModel
+
 /// How many chunk requests may be in flight: a ramp at the start, the tier of the link from then on
 /// (docs/design/scheduling.md#the-line).
 struct StreamPlan: Hashable, Sendable {

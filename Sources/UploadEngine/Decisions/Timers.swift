@@ -1,4 +1,5 @@
 import Lookup
+import TransferModel
 
 /// Timers and deadlines, earliest first.
 ///

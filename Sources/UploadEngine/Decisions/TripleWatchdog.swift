@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Three watchdogs with three reactions (docs/design/scheduling.md#failures). A request without progress is sent again.
 /// A file without progress gets new connections, and the server is asked. When nothing is acknowledged at all,

@@ -1,4 +1,5 @@
 public import FileModel
+public import TransferModel
 
 /// What the driver is to do, in the given order. Values only; the bytes of a chunk stay with the driver under a
 /// ``ReadID``.

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Files that were not created through this mount: an earlier run has left them, or a user has put them into the spool.
 extension UploadSchedule {

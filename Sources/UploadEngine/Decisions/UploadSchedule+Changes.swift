@@ -1,5 +1,6 @@
 public import FileModel
 import Lookup
+public import TransferModel
 
 /// What is known of a content when it is about to change.
 struct KnownContent: Sendable {

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// Which chunk is sent next, and which is read. The answers are handled in `UploadSchedule+Chunks`.
 extension UploadSchedule {

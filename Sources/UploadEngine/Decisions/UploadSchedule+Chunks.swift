@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 
 /// Chunks that were sent: acknowledged, or to be sent again.
 extension UploadSchedule {

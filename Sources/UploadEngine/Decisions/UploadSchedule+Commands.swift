@@ -1,5 +1,6 @@
 public import FileModel
 import Lookup
+public import TransferModel
 
 /// A user's commands for one file at a time (docs/semantics.md, S77).
 extension UploadSchedule {

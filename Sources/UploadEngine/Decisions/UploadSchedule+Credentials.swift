@@ -1,4 +1,5 @@
 import FileModel
+public import TransferModel
 
 /// Whether the destination takes the credentials, found out before there is a capture.
 extension UploadSchedule {

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Sessions that no file needs any more, until the server has ended them.
 extension UploadSchedule {

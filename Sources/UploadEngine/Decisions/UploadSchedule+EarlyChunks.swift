@@ -1,5 +1,6 @@
 public import FileModel
 import Lookup
+public import TransferModel
 
 /// Chunks that are sent before their file may be published: while it is written (docs/semantics.md, S60), and while it
 /// has a temporary name (S62). The chunks go into the session that the file will be published from, so that little is

@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// What becomes of a file whose step has failed.
 extension UploadSchedule {

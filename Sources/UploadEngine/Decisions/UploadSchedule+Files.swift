@@ -1,6 +1,7 @@
 public import FileModel
 import Lookup
 import OrderedCollections
+public import TransferModel
 
 /// What the filesystem reports.
 extension UploadSchedule {

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// What answers and failures mean for the destination as a whole (``DestinationGate``), and for refused files.
 extension UploadSchedule {

@@ -1,6 +1,7 @@
 public import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// An action on a file in the spool, carried out beside the events, because the filesystem must not be called while it
 /// reports one.

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Invariants that hold after every event. Tests check them after each; nothing is decided by them.
 extension UploadSchedule {

@@ -1,5 +1,6 @@
 public import FileModel
 import Lookup
+public import TransferModel
 
 /// The periodic check of which files are unloaded and loaded.
 struct MemoryFit: Sendable {

@@ -1,5 +1,6 @@
 import FileModel
 import OrderedCollections
+import TransferModel
 
 /// What is done for files while they are written: sessions for those that stay open, and warm connections for all.
 extension UploadSchedule {

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// The order in which contents are published under one name. A receiver keeps the order in which requests reach it. At
 /// another server what was sent first may be published last, and the name would show an outdated content. So a request

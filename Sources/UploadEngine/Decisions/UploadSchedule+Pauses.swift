@@ -1,3 +1,5 @@
+package import TransferModel
+
 /// Pauses of this program.
 extension UploadSchedule {
   /// The program resumes after a pause. The state of its connections is not known. Idle ones are dropped, and one

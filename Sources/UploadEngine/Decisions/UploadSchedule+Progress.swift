@@ -1,6 +1,7 @@
 import FileModel
 public import Lookup
 import OrderedCollections
+public import TransferModel
 
 /// The progress of files, for users: what has arrived counts before its chunk is acknowledged.
 extension UploadSchedule {

@@ -2,6 +2,7 @@ import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Answers to commits and whole files.
 extension UploadSchedule {

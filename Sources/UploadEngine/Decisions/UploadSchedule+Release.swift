@@ -1,6 +1,7 @@
 public import FileModel
 import Integrity
 import Lookup
+public import TransferModel
 
 /// Chunks that are given up in the spool because the disk is full (docs/semantics.md, S70): of files that are not
 /// delivered yet, by rule.

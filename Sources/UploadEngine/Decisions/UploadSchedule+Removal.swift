@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Files that leave the spool: removed, evicted, moved away by another program.
 extension UploadSchedule {

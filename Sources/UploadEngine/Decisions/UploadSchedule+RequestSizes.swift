@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// How long requests may be: as long as the server, and any proxy before it, take them.
 ///

@@ -2,6 +2,7 @@ public import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+public import TransferModel
 
 /// Answers of the workers and the destination.
 extension UploadSchedule {

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Several chunks of one session in one request (docs/protocol.md#a-run-of-chunks). Chunks are short, so that a broken
 /// connection loses little, and requests are as long as the line needs.

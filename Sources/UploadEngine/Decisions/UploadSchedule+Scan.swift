@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// The scan of the spool, and what it has not found.
 extension UploadSchedule {

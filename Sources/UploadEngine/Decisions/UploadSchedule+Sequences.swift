@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// Chunks that a server takes only one after another (``AppendSequences``).
 extension UploadSchedule {

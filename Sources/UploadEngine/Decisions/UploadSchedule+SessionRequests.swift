@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Sessions of active files: created, queried, committed, given up. Their answers are handled in `UploadSchedule+Sessions`.
 extension UploadSchedule {

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 
 /// Sessions at the server: opened, queried, restarted.
 extension UploadSchedule {

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import TransferModel
 
 /// Small files that travel together are compressed together (docs/design/scheduling.md#turns): what they have in
 /// common, their heads first of all, is sent once.

@@ -1,4 +1,5 @@
 public import FileModel
+public import TransferModel
 
 /// Files that the destination does not take for their size (docs/semantics.md, S29). A recording cannot be repeated, so one that
 /// outgrows the limit continues: that is reported at once, and nothing more of it is sent.

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+package import TransferModel
 
 /// Small files: read as soon as there is a buffer for them, and sent several in one request where the receiver takes that.
 ///

@@ -2,6 +2,7 @@ public import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+public import TransferModel
 
 /// What the status and the catalog show.
 extension UploadSchedule {

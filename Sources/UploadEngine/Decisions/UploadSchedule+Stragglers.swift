@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// The last chunks of a file whose connection is slow, while others have nothing left to send: they are sent again over
 /// a better one.

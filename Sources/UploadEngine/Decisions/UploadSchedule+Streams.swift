@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// Whole files that are read while one request sends them: for destinations that take a file of any size in one piece.
 ///

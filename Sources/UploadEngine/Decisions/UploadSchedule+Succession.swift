@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 
 /// Contents of one file in quick succession, as when a logger opens, appends and closes. Each of them would be sent as
 /// a whole, and most would be outdated when they arrive (docs/semantics.md, S33c).

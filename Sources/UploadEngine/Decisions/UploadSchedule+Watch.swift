@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import TransferModel
 
 /// The rate of requests, and stalled ones.
 extension UploadSchedule {

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+public import TransferModel
 
 /// Chunks that lie in holes of the spool's file (docs/semantics.md, S62c): they are not read, and the server is told
 /// that they are zeros.

@@ -1,6 +1,7 @@
 public import FileModel
 import Lookup
 import OrderedCollections
+public import TransferModel
 
 /// Bounds and rates of an engine; the caller that creates them validates them.
 public struct UploadLimits: Hashable, Sendable {

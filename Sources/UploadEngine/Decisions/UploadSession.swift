@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 
 /// One upload session at the server, as far as the client knows it. The session outlives revisions: what was sent of an
 /// earlier content and is still the same is not sent again.

@@ -2,6 +2,7 @@ import CLinux
 import Glibc
 import Synchronization
 import Threads
+public import TransferModel
 
 /// A bounded amount of memory in page-aligned buffers, in which chunks are read, hashed and sent.
 ///

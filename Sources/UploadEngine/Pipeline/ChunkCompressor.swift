@@ -2,6 +2,7 @@ import FileModel
 import Integrity
 import Synchronization
 import Threads
+import TransferModel
 
 /// Decides by samples whether a chunk is worth compressing, and how, and compresses it
 /// (docs/design/reading.md#compression). Each worker has its own.

@@ -3,6 +3,7 @@ import Glibc
 import Integrity
 import Synchronization
 import Threads
+import TransferModel
 
 /// Reads and hashes chunks, one or two at a time; each worker has its own.
 ///

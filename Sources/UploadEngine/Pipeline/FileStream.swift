@@ -2,6 +2,7 @@ import FileModel
 import Integrity
 import OrderedCollections
 import Synchronization
+import TransferModel
 
 /// A complete file that is read, piece by piece, while one request sends it.
 ///

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import TransferModel
 
 /// A piece of a file that is mapped for reading; unmapped when its last user lets go of it.
 ///

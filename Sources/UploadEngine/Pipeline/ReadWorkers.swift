@@ -2,6 +2,7 @@ import DequeModule
 public import FileModel
 import Integrity
 import Threads
+public import TransferModel
 
 /// One chunk to read and hash.
 public struct ReadJob: Sendable {

@@ -1,4 +1,5 @@
 public import FileModel
+public import TransferModel
 
 /// Everything that `status/<path>.json` says about one file, as values. Rendered by ``StatusDocument``.
 public struct FileStatus: Hashable, Sendable {

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import TransferModel
 
 /// The bytes of `status/<path>.json` (docs/status.schema.json).
 public enum StatusDocument {

@@ -1,6 +1,7 @@
 public import FileModel
 import Glibc
 import Synchronization
+public import TransferModel
 
 /// Where the status of files comes from. Called on filesystem threads: answers come from memory, at once.
 public protocol StatusSource: Sendable {

@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import Lookup
 import Synchronization
+package import TransferModel
 
 /// What is known of every file beyond the spool itself: which content was delivered under which name, with which
 /// receipt. SQLite; every change is durable when the call returns.

@@ -1,4 +1,5 @@
 public import FileModel
+public import TransferModel
 
 /// Where the file stands, as far as a restart has to know.
 public enum CatalogState: String, Sendable, CaseIterable {

@@ -1,6 +1,7 @@
 package import FileModel
 import Foundation
 import GRDB
+import TransferModel
 
 /// A request is about to publish this under a name.
 struct PublicationIntent: Hashable, Sendable {

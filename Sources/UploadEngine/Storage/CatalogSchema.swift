@@ -2,6 +2,7 @@ import FileModel
 import Foundation
 import GRDB
 import Lookup
+import TransferModel
 
 /// The catalog's tables. A released migration is never changed; a new one is added.
 enum CatalogSchema {

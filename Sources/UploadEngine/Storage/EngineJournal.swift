@@ -4,6 +4,7 @@ import Lookup
 import OrderedCollections
 import Synchronization
 import Threads
+import TransferModel
 
 /// Writes what must outlive the process, on one thread: catalog entries and resume records.
 ///

@@ -5,6 +5,7 @@ import Glibc
 import Lookup
 import OrderedCollections
 import Synchronization
+import TransferModel
 
 /// Which file was given which name by a template, and which number. SQLite; what it has said once it says again, also after a
 /// crash, and no two captures get the same name because of a template.

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import TransferModel
 
 /// One sealed body of a resume record: the upload's state, and chunks.
 struct ResumeBody {

@@ -1,5 +1,6 @@
 public import FileModel
 public import Integrity
+public import TransferModel
 
 /// Whose a session is: the same server and user, as far as that can be told from here.
 public struct SessionOwner: Sendable, Hashable {

@@ -3,14 +3,7 @@ import Glibc
 import Integrity
 import Synchronization
 import Threads
-
-/// What is said of a spool to a server, and heard of it.
-public protocol SpoolPresence: Sendable {
-  /// The present start; nil where nothing is to be said of it.
-  var start: SpoolIdentity.Start? { get }
-  /// A server knows another start as the last one of a spool. Returns at once.
-  func told(ofSpool spool: [UInt8], knownCount: UInt64, by server: String)
-}
+public import TransferModel
 
 /// Which spool this is, and which of its starts: what a server needs to tell it that it is a copy. It lies with the spool, in
 /// `.state/spool`, and is copied, backed up and restored with it; that is the point.
@@ -18,23 +11,6 @@ public protocol SpoolPresence: Sendable {
 /// A start is counted on the disk before anything is said of it: two starts with one number would look like two spools. Where that
 /// cannot be done, and where what was there cannot be read, nothing is said in this run.
 public final class SpoolIdentity: SpoolPresence {
-  /// One start of a spool.
-  public struct Start: Hashable, Sendable {
-    /// The spool's id: 16 random bytes.
-    public var spool: [UInt8]
-    /// From 1 on.
-    public var count: UInt64
-    /// 16 random bytes of this start.
-    public var mark: [UInt8]
-
-    /// Names a start.
-    public init(spool: [UInt8], count: UInt64, mark: [UInt8]) {
-      self.spool = spool
-      self.count = count
-      self.mark = mark
-    }
-  }
-
   /// That a server knew another start, and the spool has had another id since.
   public struct Renewal: Hashable, Sendable {
     /// Who said it.
@@ -108,7 +84,7 @@ public final class SpoolIdentity: SpoolPresence {
   }
 
   /// This start; nil where nothing is to be said of it.
-  public var start: Start? { state.withLock { $0.record?.start } }
+  public var start: SpoolStartID? { state.withLock { $0.record?.start } }
 
   /// What a server has said in this run.
   public var renewal: Renewal? { state.withLock { $0.renewal } }
@@ -190,7 +166,7 @@ struct SpoolIdentityRecord: Hashable, Sendable {
   /// The ids that the spool had, the latest first.
   private(set) var former: [[UInt8]] = []
 
-  var start: SpoolIdentity.Start { SpoolIdentity.Start(spool: spool, count: count, mark: mark) }
+  var start: SpoolStartID { SpoolStartID(spool: spool, count: count, mark: mark) }
 
   /// A spool that was never started.
   static func fresh() -> SpoolIdentityRecord {

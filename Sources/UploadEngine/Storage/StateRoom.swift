@@ -2,6 +2,7 @@ import CLinux
 import Glibc
 public import Logging
 import Synchronization
+import TransferModel
 
 /// Room on the spool's disk that is the state's own: a file of that size, which goes when the disk is full, so that what has to be
 /// recorded has a place. It is made again once there is space, for which delivered copies go.

@@ -3,6 +3,7 @@ import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// One of many machines: the real schedule and the real destination over captures that lie in memory and do not change.

@@ -1,5 +1,5 @@
 import ReceiverCore
-import UploadEngine
+import TransferModel
 
 /// What many clients ask of one receiver.
 final class FleetLoad {

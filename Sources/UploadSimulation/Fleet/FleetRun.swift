@@ -1,7 +1,6 @@
 import Destinations
 import FileModel
 import Lookup
-import UploadEngine
 
 /// Many machines with one receiver, which goes down and comes back while they upload.
 final class FleetRun {

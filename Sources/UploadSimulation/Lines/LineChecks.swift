@@ -1,4 +1,5 @@
 import FileModel
+import TransferModel
 import UploadEngine
 
 /// Checks an upload over a line: its duration, what is sent twice, what a cut would lose, and what is shown of it.

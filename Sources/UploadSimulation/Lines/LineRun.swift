@@ -3,6 +3,7 @@ import FileModel
 import Integrity
 import Lookup
 import OrderedCollections
+import TransferModel
 import UploadEngine
 
 /// One capture over one line: the real schedule with the bounds of a mount, a server that takes what arrives, and bytes

@@ -3,6 +3,7 @@ import Destinations
 import FileModel
 import Integrity
 import Lookup
+import TransferModel
 import UploadEngine
 
 /// The far end of a line: a server that takes whatever arrives, by its kind's rules. Bytes are counted only.

@@ -1,7 +1,7 @@
 import ChunkProtocol
 import Integrity
 import OrderedCollections
-import UploadEngine
+import TransferModel
 
 /// Resumable uploads as in draft-ietf-httpbis-resumable-upload-10 (interop version 8).
 struct DraftServer: ForeignProtocol {

@@ -2,7 +2,7 @@ import ChunkProtocol
 import Lookup
 import OrderedCollections
 import ReceiverCore
-import UploadEngine
+import TransferModel
 
 /// How a server of another protocol handles requests: a machine whose state is on its disk with each answer.
 protocol ForeignProtocol {

@@ -1,5 +1,5 @@
 import ChunkProtocol
-import UploadEngine
+import TransferModel
 
 /// A form that takes one file with each POST, and its path in a field.
 struct FormServer: ForeignProtocol {

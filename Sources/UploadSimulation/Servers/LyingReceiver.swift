@@ -1,5 +1,5 @@
 import ReceiverCore
-import UploadEngine
+import TransferModel
 
 /// The receiver, which lies in the words of its protocol. It carries out some requests and answers something else, and
 /// answers others without doing anything.

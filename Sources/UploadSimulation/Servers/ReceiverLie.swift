@@ -1,7 +1,7 @@
 import ChunkProtocol
 import OrderedCollections
 import ReceiverCore
-import UploadEngine
+import TransferModel
 
 /// What a receiver falsely answers again and again in the words of the chunk protocol until the faults end.
 ///

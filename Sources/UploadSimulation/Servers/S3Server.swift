@@ -1,7 +1,7 @@
 import ChunkProtocol
 import Integrity
 import OrderedCollections
-import UploadEngine
+import TransferModel
 
 /// The parts of S3 that an upload needs: objects, and multipart uploads whose parts are listed in short pages.
 struct S3Server: ForeignProtocol {

@@ -1,6 +1,6 @@
 import Destinations
 import FileModel
-import UploadEngine
+import TransferModel
 
 /// The server that the client uploads to.
 enum ServerKind: Hashable, Sendable {

@@ -1,4 +1,4 @@
-import UploadEngine
+import TransferModel
 
 /// What a server falsely answers again and again in the words of its protocol until the faults end.
 ///

@@ -1,6 +1,6 @@
 import ChunkProtocol
 import ReceiverCore
-import UploadEngine
+import TransferModel
 
 /// The server of the client's requests: a machine that takes them, crashes and comes back.
 protocol SimulatedPeer: AnyObject {

@@ -1,7 +1,7 @@
 import ChunkProtocol
 import Integrity
 import OrderedCollections
-import UploadEngine
+import TransferModel
 
 /// tus 1.0.0 as specified (https://tus.io/protocols/resumable-upload), with the extensions that it is given.
 struct TusServer: ForeignProtocol {

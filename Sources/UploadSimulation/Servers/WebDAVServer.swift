@@ -1,6 +1,6 @@
 import ChunkProtocol
 import OrderedCollections
-import UploadEngine
+import TransferModel
 
 /// The parts of WebDAV that an upload needs: folders, files, conditions, which some servers do not know, and the
 /// property that names the upload that made a file. Without that a capture gets a number where its client was killed

@@ -1,6 +1,6 @@
 import Fuzzing
 import Lookup
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

@@ -1,7 +1,7 @@
 import Fuzzing
 import Integrity
 import RawStructuredFieldValues
-import UploadEngine
+import TransferModel
 
 @testable import ChunkProtocol
 @testable import Destinations

@@ -3,7 +3,7 @@ import FileModel
 import Fuzzing
 import Lookup
 import Integrity
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

@@ -1,6 +1,6 @@
 import ChunkProtocol
 import Fuzzing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

@@ -1,6 +1,6 @@
 import Fuzzing
 import Quantities
-import UploadEngine
+import TransferModel
 
 @testable import CurlTransport
 @testable import Destinations

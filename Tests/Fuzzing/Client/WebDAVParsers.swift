@@ -1,5 +1,5 @@
 import Fuzzing
-import UploadEngine
+import TransferModel
 
 @testable import Destinations
 

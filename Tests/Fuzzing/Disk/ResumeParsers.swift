@@ -1,6 +1,7 @@
 import FileModel
 import Fuzzing
 import Integrity
+import TransferModel
 
 @testable import UploadEngine
 

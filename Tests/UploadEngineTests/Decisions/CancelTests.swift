@@ -2,6 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -4,6 +4,7 @@ import Lookup
 import Promises
 import SeededRandom
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -3,6 +3,7 @@ import Integrity
 import Promises
 import ProtocolReference
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

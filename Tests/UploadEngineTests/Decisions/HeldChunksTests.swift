@@ -2,6 +2,7 @@ import Integrity
 import Lookup
 import Promises
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

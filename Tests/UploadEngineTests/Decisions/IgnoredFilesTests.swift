@@ -1,6 +1,7 @@
 import FileModel
 import Promises
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -1,6 +1,7 @@
 import Promises
 import Lookup
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

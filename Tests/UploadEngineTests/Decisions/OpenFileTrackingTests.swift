@@ -1,5 +1,6 @@
 import FileModel
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

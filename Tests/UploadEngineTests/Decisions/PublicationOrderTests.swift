@@ -2,6 +2,7 @@ import FileModel
 import Promises
 import SeededRandom
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -1,5 +1,6 @@
 import Lookup
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -3,6 +3,7 @@ import Integrity
 import Lookup
 import SeededRandom
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

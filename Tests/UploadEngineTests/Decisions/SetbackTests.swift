@@ -5,6 +5,7 @@ import OrderedCollections
 import Promises
 import SeededRandom
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

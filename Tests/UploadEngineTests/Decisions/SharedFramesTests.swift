@@ -3,6 +3,7 @@ import Integrity
 import Lookup
 import Promises
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -2,6 +2,7 @@ import FileModel
 import Lookup
 import Promises
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

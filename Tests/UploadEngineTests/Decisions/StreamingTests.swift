@@ -2,6 +2,7 @@ import FileModel
 import Promises
 import Lookup
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -1,6 +1,6 @@
 import Foundation
 import Testing
-import UploadEngine
+import TransferModel
 
 /// The constants are those of docs/design/constants.md, and each has its place there.
 @Suite struct UploadConstantsTests {
@@ -14,7 +14,7 @@ import UploadEngine
       let number = try #require(Double(row.2))
       documented[String(row.1)] = number * (try #require(Self.units[String(row.3)], "\(row.0)"))
     }
-    let source = try text("Sources/UploadEngine/UploadConstants.swift")
+    let source = try text("Sources/TransferModel/UploadConstants.swift")
     let declared: [String] = source.matches(of: /static let (\w+)/).map { String($0.1) }.sorted()
     #expect(declared == documented.keys.sorted())
     #expect(declared == Self.amounts.keys.sorted())

@@ -5,6 +5,7 @@ import Promises
 import ProtocolReference
 import SeededRandom
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

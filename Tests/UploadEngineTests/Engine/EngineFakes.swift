@@ -5,6 +5,7 @@ import Lookup
 import Synchronization
 import Testing
 import Threads
+import TransferModel
 
 @testable import UploadEngine
 

@@ -3,6 +3,7 @@ import Glibc
 import Promises
 import Synchronization
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

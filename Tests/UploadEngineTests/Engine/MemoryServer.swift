@@ -3,6 +3,7 @@ import Integrity
 import Lookup
 import ProtocolReference
 import Synchronization
+import TransferModel
 
 @testable import UploadEngine
 

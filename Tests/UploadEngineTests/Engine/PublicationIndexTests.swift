@@ -2,6 +2,7 @@ import FileModel
 import Integrity
 import Promises
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

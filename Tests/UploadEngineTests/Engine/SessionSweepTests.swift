@@ -4,6 +4,7 @@ import Lookup
 import Promises
 import Synchronization
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -3,6 +3,7 @@ import Integrity
 import Promises
 import SeededRandom
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -5,6 +5,7 @@ import ProtocolReference
 import Synchronization
 import Testing
 import Threads
+import TransferModel
 
 @testable import UploadEngine
 

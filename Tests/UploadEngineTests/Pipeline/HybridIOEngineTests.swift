@@ -5,6 +5,7 @@ import Integrity
 import Promises
 import Testing
 import Threads
+import TransferModel
 
 @testable import UploadEngine
 

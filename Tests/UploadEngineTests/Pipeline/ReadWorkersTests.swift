@@ -4,6 +4,7 @@ import Integrity
 import Synchronization
 import Testing
 import Threads
+import TransferModel
 
 @testable import UploadEngine
 

@@ -3,6 +3,7 @@ import Logging
 import Promises
 import Synchronization
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

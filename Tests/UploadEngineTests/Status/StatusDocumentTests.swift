@@ -5,6 +5,7 @@ import LogText
 import Promises
 import Quantities
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

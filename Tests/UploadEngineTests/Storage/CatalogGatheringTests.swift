@@ -3,6 +3,7 @@ import Logging
 import Synchronization
 import Testing
 import Threads
+import TransferModel
 
 @testable import UploadEngine
 

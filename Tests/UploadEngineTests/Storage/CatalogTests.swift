@@ -7,6 +7,7 @@ import Promises
 import SeededRandom
 import Testing
 import Threads
+import TransferModel
 
 @testable import UploadEngine
 

@@ -6,6 +6,7 @@ import Logging
 import Promises
 import Testing
 import Threads
+import TransferModel
 
 @testable import UploadEngine
 

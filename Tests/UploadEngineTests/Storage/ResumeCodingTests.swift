@@ -2,6 +2,7 @@ import FileModel
 import Integrity
 import SeededRandom
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -1,6 +1,7 @@
 import FileModel
 import Glibc
 import Integrity
+import TransferModel
 
 @testable import UploadEngine
 

@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import Testing
+import TransferModel
 
 @testable import UploadEngine
 

@@ -39,14 +39,14 @@ public struct ClockReading: Hashable, Sendable {
   }
 
   /// The wall time at another monotonic point, provided that the wall clock does not jump in between.
-  func wallMilliseconds(at time: MonotonicTime) -> Int64 {
+  package func wallMilliseconds(at time: MonotonicTime) -> Int64 {
     wallMilliseconds &+ (time - monotonic).wholeNanoseconds / 1_000_000
   }
 }
 
 extension Duration {
   /// The duration in nanoseconds, clamped to what 64 bits hold (292 years).
-  var wholeNanoseconds: Int64 {
+  package var wholeNanoseconds: Int64 {
     let (seconds, attoseconds) = components
     let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
     if overflow { return seconds < 0 ? .min : .max }
@@ -55,5 +55,5 @@ extension Duration {
   }
 
   /// The duration in seconds.
-  var seconds: Double { Double(wholeNanoseconds) / 1e9 }
+  package var seconds: Double { Double(wholeNanoseconds) / 1e9 }
 }

@@ -79,7 +79,7 @@ extension DestinationAbilities {
   public var resumes: Bool { !streamsWholeFiles }
 
   /// A file of this size has no more chunks of this length than one session takes.
-  func takes(chunksOf chunkBytes: Int, forFileOf sizeBytes: UInt64) -> Bool {
+  package func takes(chunksOf chunkBytes: Int, forFileOf sizeBytes: UInt64) -> Bool {
     guard sizeBytes > 0, chunkCountMax < .max else { return true }
     return (sizeBytes - 1) / UInt64(max(1, chunkBytes)) < UInt64(max(1, chunkCountMax))
   }

@@ -319,7 +319,7 @@ public struct HTTPConnectionMetrics: Hashable, Sendable {
   }
 }
 
-/// Why there is no response. Whether to retry is decided in `Decisions/RetryPolicy`, not here.
+/// Why there is no response. Whether to retry is `RetryPolicy`'s business.
 public struct TransportError: Error, Hashable, Sendable {
   /// What went wrong.
   public enum Kind: Hashable, Sendable {

@@ -68,7 +68,7 @@ extension UploadStep {
 
 extension DestinationStep {
   /// What it carries of files, as that travels; 0 of a stream, whose one request says it.
-  var bodyBytes: Int {
+  package var bodyBytes: Int {
     switch self {
     case .chunk(let sending): sending.body.bytes.count
     case .wholeFile(let sending): sending.body?.bytes.count ?? 0

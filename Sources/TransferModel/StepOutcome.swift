@@ -38,7 +38,7 @@ public enum StepOutcome: Hashable, Sendable {
 
 extension StepOutcome {
   /// The same without what `hide` takes out of the texts of a server: messages, and what a receipt shows of its answer.
-  func hidden(by hide: (String) -> String) -> StepOutcome {
+  package func hidden(by hide: (String) -> String) -> StepOutcome {
     switch self {
     case .refused(var failure):
       failure.message = hide(failure.message)

@@ -15,7 +15,7 @@ public struct SentBody: Hashable, Sendable {
   }
 
   /// How many of so many plain bytes these stand for.
-  func plainBytes(of plainBytes: Int) -> UInt64 {
+  package func plainBytes(of plainBytes: Int) -> UInt64 {
     let all = UInt64(clamping: plainBytes)
     guard bodyBytes > 0 else { return min(bytes, all) }
     let product = all.multipliedFullWidth(by: min(bytes, bodyBytes))

@@ -1,39 +1,8 @@
 public import FileModel
 import Lookup
+import TransferModel
 
-/// The latest publication at the path of a file that the scan has found, although the catalog does not record this
-/// capture as delivered. The capture that was there was removed in the mount, or a later content of it was still to be
-/// sent.
-public struct FormerPublication: Hashable, Sendable {
-  /// The published content.
-  let publication: EarlierPublication
-  /// The file that it was published from.
-  var origin: PublicationOrigin
-  /// The requested name.
-  let name: String
-  /// The time of publication by the server's clock, milliseconds since 1970; 0 where that is not known.
-  let publishedAtMilliseconds: Int64
-  /// Nothing else was sent there since of which no answer is known.
-  var isLast = true
-
-  /// A publication and its origin.
-  public init(
-    publication: EarlierPublication, origin: PublicationOrigin, name: String, publishedAtMilliseconds: Int64,
-    isLast: Bool = true
-  ) {
-    self.publication = publication
-    self.origin = origin
-    self.name = name
-    self.publishedAtMilliseconds = publishedAtMilliseconds
-    self.isLast = isLast
-  }
-
-  /// A content of this capture was published.
-  package func isOf(_ file: FileID) -> Bool { publication.fileID == file }
-
-  /// The file was changed after what was published.
-  func isBefore(_ snapshot: FileSnapshot) -> Bool { origin.modifiedNanoseconds < snapshot.modifiedNanoseconds }
-
+extension FormerPublication {
   /// The catalog entry that this file would have if it were what was published.
   func entry(of file: FileUpload) -> CatalogEntry {
     CatalogEntry(
