@@ -264,7 +264,7 @@ extension ChunkProtocolDestination {
     sending.body == nil ? 0 : UInt64(clamping: sending.plainBytes)
   }
 
-  private func protocolEncoding(_ encoding: BodyEncoding) -> ChunkProtocol.ChunkEncoding {
+  private func protocolEncoding(_ encoding: TransferModel.ChunkEncoding) -> ChunkProtocol.ChunkEncoding {
     switch encoding {
     case .identity: .identity
     case .lz4: .lz4
@@ -275,8 +275,8 @@ extension ChunkProtocolDestination {
   /// `Content-Digest` is left out: for plain bytes it would repeat the chunk's digest, and for compressed ones it would
   /// cost a second SHA-256 and find nothing that the first does not find after decompression.
   private func chunkHeaders(
-    _ digest: ChunkDigest, sizeBytes: UInt64, _ encoding: BodyEncoding, index: UInt32, sessionID: String,
-    nonce: [UInt8]
+    _ digest: ChunkDigest, sizeBytes: UInt64, _ encoding: TransferModel.ChunkEncoding, index: UInt32,
+    sessionID: String, nonce: [UInt8]
   ) -> ChunkHeaders {
     let key = ChunkMAC.sessionKey(masterKey: masterKey, nonce: nonce, sessionID: sessionID)
     return ChunkHeaders(
