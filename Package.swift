@@ -110,7 +110,8 @@ let package = Package(
       name: "uploadfs-mount",
       dependencies: [
         "MountConfiguration", "MountStatus", "Telemetry", "TransferModel", "FileModel", "Quantities", "UploadFS",
-        "UploadEngine", "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Threads", "SystemMemory",
+        "UploadEngine", "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Lookup", "Threads",
+        "SystemMemory",
         "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
@@ -179,7 +180,9 @@ let package = Package(
       swiftSettings: tests),
     .testTarget(
       name: "DoctorTests",
-      dependencies: ["Doctor", "MountConfiguration", "TransferModel", "FileModel", "Lookup", "CurlTransport"],
+      dependencies: [
+        "Doctor", "MountConfiguration", "TransferModel", "UploadFS", "FileModel", "Lookup", "CurlTransport",
+      ],
       swiftSettings: tests),
     .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: tests),
     .testTarget(
@@ -211,15 +214,15 @@ let package = Package(
       name: "FSBehaviourTests",
       dependencies: [
         "Promises", "UploadFS", "FileModel", "FilesystemFixtures", "FilesystemCalls", "CFilesystemCalls",
-        "FilesystemActor",
-        "CLinux",
+        "FilesystemActor", "CLinux",
       ], swiftSettings: tests),
 
     .testTarget(
       name: "UploadEngineTests",
       dependencies: [
         "Promises", "SeededRandom", "ProtocolReference", "TransferModel", "UploadEngine", "FileModel", "Integrity",
-        "Lookup", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux",
+        "Lookup", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux", orderedCollections,
+        .product(name: "GRDB", package: "GRDB.swift"), .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: tests),
     .testTarget(
@@ -241,7 +244,7 @@ let package = Package(
     .testTarget(
       name: "UploadSimulationTests",
       dependencies: [
-        "UploadSimulation", "ReceiverCore", "ChunkProtocol", "Integrity", "Destinations", "TransferModel", "FileModel",
+        "UploadSimulation", "ReceiverCore", "ChunkProtocol", "Integrity", "TransferModel", "FileModel",
         "uploadfs-simulate",
       ],
       swiftSettings: tests),
@@ -249,11 +252,9 @@ let package = Package(
       name: "UploadReceiverTests",
       dependencies: [
         "Promises", "SeededRandom", "UploadReceiver", "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol",
-        "UploadFS",
-        "TransferModel",
-        "UploadEngine",
-        "Destinations",
-        "CurlTransport", "FileModel", .product(name: "Logging", package: "swift-log"),
+        "UploadFS", "TransferModel", "UploadEngine", "Destinations", "CurlTransport", "FileModel", "CLinux",
+        .product(name: "Logging", package: "swift-log"), .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
       ], swiftSettings: tests),
   ]
 )
@@ -319,8 +320,8 @@ if Context.environment["UPLOADFS_FUZZED"] != nil {
     .executableTarget(
       name: "fuzz-disk",
       dependencies: [
-        "Fuzzing", "Destinations", "FileModel", "Integrity", "ReceiverCore", "TransferModel", "UploadEngine",
-        "UploadFS",
+        "Fuzzing", "ChunkProtocol", "Destinations", "FileModel", "Integrity", "ReceiverCore", "TransferModel",
+        "UploadEngine", "UploadFS",
         .product(name: "GRDB", package: "GRDB.swift"),
       ], path: "Tests/Fuzzing/Disk", swiftSettings: strict),
   ]
