@@ -25,6 +25,7 @@ final class CurlLoop {
   private var pathLosses: [String: PathLoss] = [:]
   private var pathMoves = PathMoves()
   private var addressBook = AddressBook()
+  private var nameCache = NameCache()
   private let races = AddressRaces()
   /// Requests that wait for the addresses of their server, in the order in which they came. They count as in flight.
   private var parked: [NamedServer: [PendingHTTPRequest]] = [:]
@@ -79,7 +80,10 @@ final class CurlLoop {
     }
     if work.renewsConnections { ages.renew(at: .now) }
     if work.hasNetworkChanged { networkChanged() }
-    for name in work.resolved { races.resolved(name.server, name.family, name.addresses, at: .now) }
+    for server in work.warmedNames { ask(nameCache.warm(server, at: .now)) }
+    for name in work.resolved where nameCache.answered(name, at: .now) {
+      races.resolved(name.server, name.family, name.addresses, at: .now)
+    }
     for request in work.starts { place(request) }
     for id in work.resumes { transfers[id]?.resume() }
     return true
@@ -89,20 +93,27 @@ final class CurlLoop {
 
   /// Starts a request, or lets it wait until the addresses of its server are known.
   private func place(_ waiting: PendingHTTPRequest) {
-    guard let target = RequestTarget(url: waiting.request.url), let server = target.namedServer,
-      settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https") == nil
-    else { return start(waiting, to: []) }
-    let (verdict, begins) = addressBook.look(up: server, at: .now)
-    if begins {
-      races.begin(server, addressBook.memory, at: .now)
-      for family in SocketAddress.Family.allCases {
-        NameResolver.resolve(server, family) { [inbox] in inbox.resolved($0) }
-      }
+    guard let target = RequestTarget(url: waiting.request.url), let server = settings.resolvedServer(of: target) else {
+      return start(waiting, to: [])
     }
+    let (verdict, begins) = addressBook.look(up: server, at: .now)
+    if begins { beginRace(to: server) }
     switch verdict {
     case .go(let addresses): start(waiting, to: addresses)
     case .wait: parked[server, default: []].append(waiting)
     }
+  }
+
+  private func beginRace(to server: NamedServer) {
+    races.begin(server, addressBook.memory, at: .now)
+    let (known, question) = nameCache.take(server, at: .now)
+    ask(question)
+    for name in known { races.resolved(server, name.family, name.addresses, at: .now) }
+  }
+
+  private func ask(_ question: NameCache.Question?) {
+    guard let question else { return }
+    NameResolver.resolve(question) { [inbox] in inbox.resolved($0) }
   }
 
   /// True when a race has ended.
@@ -110,7 +121,9 @@ final class CurlLoop {
     let outcomes = races.advance(at: .now)
     for outcome in outcomes {
       addressBook.found(outcome, at: .now)
-      for request in parked.removeValue(forKey: outcome.server) ?? [] { start(request, to: outcome.addresses) }
+      for request in parked.removeValue(forKey: outcome.server) ?? [] {
+        start(request, to: outcome.addresses, after: outcome)
+      }
     }
     return !outcomes.isEmpty
   }
@@ -132,7 +145,9 @@ final class CurlLoop {
     waiting.onCompletion(.failure(error))
   }
 
-  private func start(_ waiting: PendingHTTPRequest, to addresses: [SocketAddress]) {
+  private func start(
+    _ waiting: PendingHTTPRequest, to addresses: [SocketAddress], after race: RaceOutcome? = nil
+  ) {
     do throws(TransportError) {
       guard let handle = idleHandles.popLast() ?? EasyHandle() else {
         throw TransportError(.other, "curl_easy_init failed: out of memory")
@@ -141,7 +156,8 @@ final class CurlLoop {
       try handle.share(try usableSessions())
       let transfer = try CurlTransfer(
         waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
-        connecting: connectLimits, sending: congestionControl(of: waiting), to: addresses
+        connecting: connectLimits, sending: congestionControl(of: waiting), to: addresses,
+        after: race
       ) { [inbox] in
         inbox.resume(waiting.id)
       }
@@ -219,6 +235,7 @@ final class CurlLoop {
       // It may be another network.
       pathLosses = [:]
       addressBook.networkChanged()
+      nameCache.networkChanged()
     }
     for id in pathMoves.changed(at: .now, pathLooks) { endWithoutPath(id) }
   }
@@ -297,6 +314,7 @@ final class CurlLoop {
     connectLimits.noteHandshake(transfer.handshakeTime, with: transfer.origin)
     if case .failure(let error) = result, transfer.foundNoServer(error), let server = transfer.namedServer {
       addressBook.failed(server)
+      nameCache.failed(server)
     }
     curl_multi_remove_handle(multi, transfer.handle.pointer)
     transfers[transfer.id] = nil

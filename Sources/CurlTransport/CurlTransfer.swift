@@ -14,6 +14,8 @@ final class CurlTransfer {
   /// What it goes through; nil where it goes directly.
   private let proxy: String?
   private let connectLimit: Duration
+  /// The race that it has waited for.
+  private let race: RaceOutcome?
   private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
   /// What the request owns of its body, copied: the address of an array's bytes is not guaranteed beyond one call.
   private let ownedBytes: UnsafeMutableRawBufferPointer?
@@ -67,7 +69,8 @@ final class CurlTransfer {
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
     sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, connecting limits: ConnectLimits,
-    sending congestionControl: String?, to addresses: [SocketAddress], wake: @escaping @Sendable () -> Void
+    sending congestionControl: String?, to addresses: [SocketAddress], after race: RaceOutcome?,
+    wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
@@ -78,6 +81,7 @@ final class CurlTransfer {
     sharesConnection = multiplexed.contains(target.origin)
     proxy = settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
     self.congestionControl = congestionControl
+    self.race = race
     request = waiting.request
     connectLimit = limits.limit(waiting.request.limits.connect, for: target.origin)
     onCompletion = waiting.onCompletion
@@ -194,13 +198,28 @@ final class CurlTransfer {
     }
     if let error = brokenHead ?? errorOfEarlySuccess { return .failure(error) }
     if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: request.body.byteCount)) }
-    let facts = HTTPConnectionMetrics(
+    var facts = HTTPConnectionMetrics(
       protocolName: protocolName, isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0,
       timeToFirstByte: handle.time(CURLINFO_STARTTRANSFER_TIME_T), totalTime: handle.time(CURLINFO_TOTAL_TIME_T))
+    if facts.isNewConnection { facts.stages = stages }
+    facts.alternatives = AlternativeService.offered(in: head.headers)
     return .success(
       HTTPResponse(
         status: head.status, reasonPhrase: head.reasonPhrase, headers: head.headers, body: responseBody,
         connection: facts))
+  }
+
+  /// Of the connection that was made for it. Names and addresses that were raced beside libcurl cost it nothing: what they took is the
+  /// race's.
+  private var stages: ConnectionStages {
+    let named = handle.time(CURLINFO_NAMELOOKUP_TIME_T)
+    let connected = handle.time(CURLINFO_CONNECT_TIME_T)
+    let secured = max(handle.time(CURLINFO_APPCONNECT_TIME_T), connected)
+    let isRaced = race.map { $0.socket >= 0 && $0.socket == arrival.socket } ?? false
+    return ConnectionStages(
+      names: named + (race?.namesTime ?? .zero),
+      connect: connected - named + (isRaced ? race?.roundTrip ?? .zero : .zero), tls: secured - connected,
+      answer: handle.time(CURLINFO_STARTTRANSFER_TIME_T) - secured)
   }
 
   /// Where a kept-alive connection ends before the answer, libcurl sends the request anew by itself. That there is no other connection
@@ -327,6 +346,12 @@ struct TransferSettings {
 
   func allows(_ scheme: String) -> Bool {
     scheme == "https" || (scheme == "http" && configuration.allowPlainHTTP)
+  }
+
+  /// The server whose name this program asks for; nil where there is none to ask for, or a proxy does.
+  func resolvedServer(of target: RequestTarget) -> NamedServer? {
+    let proxy = proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
+    return proxy == nil ? target.namedServer : nil
   }
 
   func refusal(ofURL url: String) -> String {

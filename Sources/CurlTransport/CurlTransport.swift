@@ -11,6 +11,7 @@ public import TransferModel
 /// limit.
 public final class CurlTransport: HTTPTransport {
   private let inbox: RequestInbox
+  private let settings: TransferSettings
   /// Nil once the thread is being joined, or has been.
   private let thread: Mutex<NamedThread?>
 
@@ -21,7 +22,7 @@ public final class CurlTransport: HTTPTransport {
     // Thread-safe since libcurl 7.84, and counted: called once for each transport, never undone.
     guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK else { throw .callFailed("curl_global_init") }
     try configuration.validate()
-    let settings = TransferSettings(configuration: configuration, proxyUse: ProxyUse(configuration.proxy))
+    settings = TransferSettings(configuration: configuration, proxyUse: ProxyUse(configuration.proxy))
     let multi = try Self.makeMulti(settings)
     inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))
     let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings)
@@ -48,6 +49,14 @@ public final class CurlTransport: HTTPTransport {
 
   /// Gives up connections whose way has gone; see ``HTTPTransport/networkChanged()``.
   public func networkChanged() { inbox.networkChanged() }
+
+  /// Asks for a name before there is a request; see ``HTTPTransport/warmName(ofURL:)``. A proxy asks for itself.
+  public func warmName(ofURL url: String) {
+    guard let target = RequestTarget(url: url), settings.allows(target.scheme),
+      let server = settings.resolvedServer(of: target)
+    else { return }
+    inbox.warmName(of: server)
+  }
 
   /// Fails everything in flight and waiting as stopped, closes all connections and joins the thread: no completion is
   /// called after this has returned. Further calls do nothing; a call from a completion only asks for the end, since a

@@ -23,6 +23,8 @@ final class RequestInbox: Sendable {
     var hasNetworkChanged = false
     /// The resolver's answers.
     var resolved: [ResolvedName] = []
+    /// Servers whose names are wanted soon.
+    var warmedNames: Set<NamedServer> = []
     /// The loop must end.
     var isStopping = false
   }
@@ -39,6 +41,8 @@ final class RequestInbox: Sendable {
     var hasNetworkChanged = false
     /// At most one for each family of each server whose name is being asked for.
     var resolved: [ResolvedName] = []
+    /// As few as a mount has servers; of more none is remembered.
+    var warmedNames: Set<NamedServer> = []
     var isStopping = false
     /// The loop looks here before it sleeps, or a wakeup is on its way: a further one would only cost system calls.
     var isLoopAwake = true
@@ -113,6 +117,14 @@ final class RequestInbox: Sendable {
     }
   }
 
+  /// A server's name is wanted soon.
+  func warmName(of server: NamedServer) {
+    state.withLock { state in
+      guard state.warmedNames.count < NameCache.serversMax, state.warmedNames.insert(server).inserted else { return }
+      Self.wakeLocked(&state)
+    }
+  }
+
   /// Asks the loop to end.
   func stop() {
     state.withLock { state in
@@ -140,6 +152,7 @@ final class RequestInbox: Sendable {
       swap(&work.renewsConnections, &state.renewsConnections)
       swap(&work.hasNetworkChanged, &state.hasNetworkChanged)
       swap(&work.resolved, &state.resolved)
+      swap(&work.warmedNames, &state.warmedNames)
       let count = min(freeSlots, state.waiting.count)
       if count > 0 {
         work.starts = Array(state.waiting.prefix(count))
@@ -153,8 +166,8 @@ final class RequestInbox: Sendable {
   /// comes after a yes wakes the loop.
   func mayRest(freeSlots: Int) -> Bool {
     state.withLock { state in
-      guard !state.isStopping, !state.hasNetworkChanged, state.resolved.isEmpty, state.cancelled.isEmpty,
-        state.resumed.isEmpty,
+      guard !state.isStopping, !state.hasNetworkChanged, state.resolved.isEmpty, state.warmedNames.isEmpty,
+        state.cancelled.isEmpty, state.resumed.isEmpty,
         freeSlots <= 0 || state.waiting.isEmpty
       else { return false }
       state.isLoopAwake = false

@@ -93,6 +93,9 @@ public final class RenewingTransport: HTTPTransport {
   /// The network has changed; see ``HTTPTransport/networkChanged()``.
   public func networkChanged() { transport.networkChanged() }
 
+  /// Has a name asked for; see ``HTTPTransport/warmName(ofURL:)``.
+  public func warmName(ofURL url: String) { transport.warmName(ofURL: url) }
+
   /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach no server: they are tried
   /// again in a while, and it is asked for again.
   public func renewed(_ result: Result<Credential, Failure>) {

@@ -20,6 +20,9 @@ public protocol HTTPTransport: Sendable {
   /// Addresses, links or routes of this machine have changed. Connections whose way has gone are given up, those that still move
   /// go on, and names are resolved anew.
   func networkChanged()
+
+  /// Has the name of this URL's server asked for, so that the next request to it finds addresses. Nothing is sent to the server.
+  func warmName(ofURL url: String)
 }
 
 extension HTTPTransport {
@@ -28,6 +31,9 @@ extension HTTPTransport {
 
   /// Nothing, where there are no connections.
   public func networkChanged() {}
+
+  /// Nothing, where no names are asked for.
+  public func warmName(ofURL url: String) {}
 
   /// Ends a request early, however much of it is out.
   public func cancel(_ id: HTTPRequestID) { cancel(id, unsentBelow: .max) }
@@ -306,6 +312,10 @@ public struct HTTPConnectionMetrics: Hashable, Sendable {
   public var timeToFirstByte: Duration
   /// From the start to the end of the response.
   public var totalTime: Duration
+  /// How long the stages of a connection took that was opened for the request; nil where there was one, or it is not known.
+  public var stages: ConnectionStages?
+  /// The other services that the server offers in its answer; nil where it says nothing of them.
+  public var alternatives: [AlternativeService]?
 
   /// Facts as measured; the defaults say that nothing is known.
   public init(

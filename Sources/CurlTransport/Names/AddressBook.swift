@@ -87,6 +87,10 @@ struct RaceOutcome: Sendable {
   var winner: SocketAddress?
   /// How long the winner took.
   var roundTrip: Duration = .zero
+  /// How long the race waited for addresses before it tried one.
+  var namesTime: Duration = .zero
+  /// That of the winner's connection, which is offered to the next request; −1 where there is none.
+  var socket: Int32 = -1
   /// Those that were tried before the winner, and have not connected.
   var failed: [SocketAddress] = []
   /// Some were connected to. Where a name has one address, none is.

@@ -7,6 +7,8 @@ final class AddressRaces {
   private struct Running {
     var race: ConnectionRace
     let begunAt: ContinuousClock.Instant
+    /// When the first address was tried.
+    var triedAt: ContinuousClock.Instant?
     var attempts: [Attempt] = []
   }
 
@@ -108,6 +110,7 @@ final class AddressRaces {
     let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.family.number, flags, 0)
     guard descriptor >= 0 else { return lose(address, of: server, at: now) }
+    if running[server]?.triedAt == nil { running[server]?.triedAt = now }
     let attempt = Attempt(address: address, socket: descriptor, begunAt: now)
     running[server]?.attempts.append(attempt)
     let code = address.withSystemAddress { Glibc.connect(descriptor, $0, $1) == 0 ? 0 : errno } ?? EINVAL
@@ -120,6 +123,7 @@ final class AddressRaces {
   ) {
     guard let race = running.removeValue(forKey: server) else { return }
     var outcome = RaceOutcome(server: server, addresses: addresses, winner: winner, wasTried: race.race.hasTried)
+    outcome.namesTime = (race.triedAt ?? now) - race.begunAt
     for attempt in race.attempts {
       guard attempt.address == winner else {
         attempt.closeSocket()
@@ -128,6 +132,7 @@ final class AddressRaces {
         continue
       }
       outcome.roundTrip = now - attempt.begunAt
+      outcome.socket = attempt.socket
       offer(attempt, at: now)
     }
     outcomes.append(outcome)

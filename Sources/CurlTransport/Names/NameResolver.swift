@@ -5,17 +5,21 @@ import Threads
 
 /// Asks the system's resolver, which can take any time: each query has a thread of its own, and the transport waits for none of them.
 enum NameResolver {
-  /// Asks for the addresses of one family. `onAnswer` is called on the question's thread; with none where there are none, or where
-  /// the system has no thread left.
-  static func resolve(
-    _ server: NamedServer, _ family: SocketAddress.Family,
-    onAnswer: @escaping @Sendable (ResolvedName) -> Void
-  ) {
-    let thread = NamedThread("resolver", .answering) {
-      onAnswer(ResolvedName(server: server, family: family, addresses: addresses(of: server, family)))
+  /// Asks for the addresses of each family. `onAnswer` is called for each, on the question's thread; with none where there are none, or
+  /// where the system has no thread left.
+  static func resolve(_ question: NameCache.Question, onAnswer: @escaping @Sendable (ResolvedName) -> Void) {
+    let server = question.server
+    for family in question.families {
+      let answer = { @Sendable addresses in
+        onAnswer(ResolvedName(server: server, family: family, addresses: addresses, question: question.number))
+      }
+      let thread = NamedThread("resolver", .answering) { answer(addresses(of: server, family)) }
+      guard let thread else {
+        answer([])
+        continue
+      }
+      thread.detach()
     }
-    guard let thread else { return onAnswer(ResolvedName(server: server, family: family, addresses: [])) }
-    thread.detach()
   }
 
   private static func addresses(of server: NamedServer, _ family: SocketAddress.Family) -> [SocketAddress] {
@@ -46,4 +50,6 @@ struct ResolvedName: Sendable {
   var family: SocketAddress.Family
   /// None where the name has none, and where nothing could be found out.
   var addresses: [SocketAddress]
+  /// What was asked; see ``NameCache/Question``.
+  var question: UInt64
 }

@@ -48,6 +48,9 @@ public final class SpoolTransport: HTTPTransport {
 
   /// The network has changed; see ``HTTPTransport/networkChanged()``.
   public func networkChanged() { transport.networkChanged() }
+
+  /// Has a name asked for; see ``HTTPTransport/warmName(ofURL:)``.
+  public func warmName(ofURL url: String) { transport.warmName(ofURL: url) }
 }
 
 extension HTTPRequest {

@@ -88,6 +88,8 @@ final class WebDAVTransport: HTTPTransport {
 
   func networkChanged() { transport.networkChanged() }
 
+  func warmName(ofURL url: String) { transport.warmName(ofURL: url) }
+
   // MARK: - Authentication
 
   /// Without credentials, so that the server says what it wants.
