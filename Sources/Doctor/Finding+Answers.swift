@@ -25,18 +25,22 @@ extension Finding {
 
   /// Of a request that only asks whether a server answers.
   static func answer(_ answer: StepAnswer) -> Finding {
+    let offers = answer.connection?.alternatives ?? []
     let facts = answer.connection.map { connection in
       [
         Fact(key: "protocol", value: .text(connection.protocolName)),
         Fact(key: "milliseconds", value: .number(Int64(connection.timeToFirstByte / .milliseconds(1)))),
-      ]
+      ] + (offers.isEmpty ? [] : [Fact(key: "alternatives", value: .texts(offers.map(\.text)))])
     }
     switch answer.outcome {
     case .refused(let failure): return Finding(.http, .problem, failure.message, facts: facts ?? [])
     default:
       let time = answer.connection?.timeToFirstByte.readable ?? "?"
+      let other = offers.first { $0.protocolID == "h3" }.map {
+        " It offers HTTP/3 as well (\($0.text)), which this version does not use."
+      }
       return Finding(
-        .http, .ok, "the server answers over \(answer.connection?.protocolName ?? "HTTP") (\(time)).",
+        .http, .ok, "the server answers over \(answer.connection?.protocolName ?? "HTTP") (\(time)).\(other ?? "")",
         facts: facts ?? [])
     }
   }

@@ -35,6 +35,20 @@ import TransferModel
     #expect(!HostName.isLoopback("127.evil.example") && !HostName.isLoopback("notlocalhost"))
   }
 
+  @Test func anOfferOfHTTP3IsSaid() {
+    func finding(_ offers: [AlternativeService]?) -> Finding {
+      var connection = HTTPConnectionMetrics(protocolName: "HTTP/1.1", timeToFirstByte: .milliseconds(24))
+      connection.alternatives = offers
+      let response = HTTPResponse(status: 204, connection: connection)
+      return .answer(StepAnswer(outcome: .warmed, responses: [response], time: .milliseconds(24)))
+    }
+    #expect(finding(nil).message == "the server answers over HTTP/1.1 (24 ms).")
+    let offer = finding([AlternativeService("h2", port: 443), AlternativeService("h3", port: 443)])
+    #expect(offer.message.hasSuffix(#"It offers HTTP/3 as well (h3=":443"), which this version does not use."#))
+    #expect(offer.facts.last?.value == .texts([#"h2=":443""#, #"h3=":443""#]))
+    #expect(finding([]).facts.count == finding(nil).facts.count && offer.level == .ok)
+  }
+
   @Test func aProxyThatFailsIsNamed() throws {
     let failure = StepFailure(.transport(.proxyFailed), "the proxy opens no way to upload.example.org: it answered 503")
     let finding = Finding.proxy(to: try #require(server), .refused(failure))
