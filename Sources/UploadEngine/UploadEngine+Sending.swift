@@ -239,6 +239,13 @@ extension UploadEngine {
     }
   }
 
+  /// Has the names of all servers of the destination asked for.
+  func askForNames() {
+    for index in 0..<max(1, destination.endpointCount) {
+      transport.warmName(ofURL: destination.request(for: .prewarm, at: EndpointID(index)).url)
+    }
+  }
+
   func checkProgress() {
     let sent = sentCounters.withLock {
       $0.mapValues { $0.progress }

@@ -273,6 +273,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     }
     let thread = WorkerThread("engine", .answering) { [self] in serve() }
     parts.withLock { $0.thread = thread }
+    apply { $0.began(at: $1) }
   }
 
   /// From now on only what there is will be delivered. `whenDrained` is called each time that ``isDrained`` has become true,
@@ -451,6 +452,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       let report = parts.withLock { $0.contents }?.growth(of: id, chunkBytes: chunkBytes, anew: anew)
       apply { $0.grew(id, report, at: $1) }
     case .renewConnections: transport.renewConnections()
+    case .askForNames: askForNames()
     case .networkChanged: transport.networkChanged()
     case .checkProgress: checkProgress()
     case .showNames(let id): showNames(of: id)

@@ -487,7 +487,7 @@ final class SimulatedClient: CopyHolder {
     case .unload(let ids): journal?.unload(ids)
     case .load(let ids): if world.bug != .leaveUnloaded { load(ids) }
     case .seek: seek()
-    case .showNames, .hide, .resizeBuffers, .askForLimits, .networkChanged: break
+    case .showNames, .hide, .resizeBuffers, .askForLimits, .askForNames, .networkChanged: break
     case .report(let report): note(report)
     }
   }

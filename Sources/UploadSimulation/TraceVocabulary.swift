@@ -65,7 +65,9 @@ extension UploadAction {
     case .unload(let ids): "unload \(ids.map(\.description).joined(separator: " "))"
     case .load(let ids): "load \(ids.map(\.description).joined(separator: " "))"
     case .seek: "seek"
-    case .send, .report, .forgetNames, .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits: nil
+    case .send, .report, .forgetNames, .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits,
+      .askForNames:
+      nil
     }
   }
 }

@@ -14,7 +14,7 @@ struct DestinationState: Sendable {
   var isProbingWithUntried = false
   var latestAnswer = LatestAnswer()
   var credentialTrial = CredentialTrial()
-  var warmConnections = WarmConnections()
+  var prewarmer = ConnectionPrewarmer()
   var path = PathProof()
   var sessionsToEnd = SessionsToEnd()
 

@@ -4,6 +4,16 @@ import TransferModel
 
 extension FileUpload {
   struct Progress: Hashable, Sendable {
+    /// What had been prepared when the first chunk went out.
+    struct Warmth: Hashable, Sendable {
+      /// There was a connection.
+      var isWarm = false
+      /// How long its stages took.
+      var stages: ConnectionStages?
+      /// How long the opening of the session took, while the file was written; 0 where there was none.
+      var sessionMicroseconds: UInt32 = 0
+    }
+
     /// When the first bytes of the file went out.
     private(set) var startedAt: Int64?
     /// The same on the monotonic clock; nil where some bytes had gone out in an earlier run.
@@ -25,7 +35,7 @@ extension FileUpload {
     /// Bytes that the network took of a file that is being streamed.
     private(set) var streamedBytes: UInt64 = 0
     private(set) var protocolName = ""
-    private(set) var isPrewarmed = false
+    private(set) var warmth = Warmth()
     /// Nothing more is sent of it before this time, or before it is complete.
     private(set) var earlyRest: MonotonicTime?
     /// Nothing more of the file is sent before it is complete.
@@ -133,11 +143,16 @@ extension FileUpload {
     /// The content was delivered with so many bytes fewer.
     mutating func saved(_ bytes: UInt64) { savedBytes = bytes }
 
-    /// The connection that has taken some of the file; for the first chunk also whether it was warm.
-    mutating func connected(_ protocolName: String, isPrewarmed: Bool?) {
-      self.protocolName = protocolName
-      if let isPrewarmed { self.isPrewarmed = isPrewarmed }
+    /// The connection that has taken some of the file.
+    mutating func connected(_ protocolName: String) { self.protocolName = protocolName }
+
+    /// The first chunk went over a connection that was there, or over a new one.
+    mutating func foundConnection(isWarm: Bool, stages: ConnectionStages?) {
+      (warmth.isWarm, warmth.stages) = (isWarm, isWarm ? stages : nil)
     }
+
+    /// A session was opened while the file was written, which took so long.
+    mutating func sessionOpened(after time: Duration) { warmth.sessionMicroseconds = max(1, time.clampedMicroseconds) }
 
     /// Nothing more is sent of a file that is being written before this time.
     mutating func restEarly(until time: MonotonicTime) { earlyRest = time }

@@ -4,20 +4,12 @@ import OrderedCollections
 import TransferModel
 
 /// Files that programs have open, and those of which chunks are sent before they may be published. Tracks whose size is
-/// asked for next, which get a session when, and whose turn to send early it is.
+/// asked for next, and whose turn to send early it is.
 struct OpenFileTracking: Sendable {
-  /// A file that gets a session when it stays open until `due`.
-  struct PlannedSession: Hashable, Sendable {
-    var id: FileID
-    var due: MonotonicTime
-  }
-
   /// Files that are open for writing.
   private(set) var open: OrderedSet<FileID> = []
   /// The index of the open file whose size is asked for next.
   private var measuredNext = 0
-  /// Planned sessions by time.
-  private(set) var planned: [PlannedSession] = []
   /// Files of which chunks are sent before they are complete, next turn first.
   private(set) var early: [FileID] = []
   /// How long growing files are left alone; longer while none of them grows.
@@ -38,18 +30,6 @@ struct OpenFileTracking: Sendable {
     measuredNext = end
     return Array(open[first..<end])
   }
-
-  // MARK: - Sessions
-
-  /// Plans a session for a file; true when it is the next one.
-  mutating func plan(_ id: FileID, at due: MonotonicTime) -> Bool {
-    let place = (planned.lastIndex { $0.due <= due }).map { $0 + 1 } ?? 0
-    planned.insert(PlannedSession(id: id, due: due), at: place)
-    return place == 0
-  }
-
-  /// The first planned files have their session, or need none any more.
-  mutating func removeFirstPlanned(_ count: Int) { planned.removeFirst(count) }
 
   // MARK: - Files that are sent early
 
@@ -82,11 +62,6 @@ struct OpenFileTracking: Sendable {
 
   /// The violated invariants, in words.
   var brokenInvariants: [String] {
-    var broken: [String] = []
-    if LookupSet(early).count != early.count { broken.append("an open file has two turns") }
-    if zip(planned, planned.dropFirst()).contains(where: { $0.due > $1.due }) {
-      broken.append("sessions are planned out of order")
-    }
-    return broken
+    LookupSet(early).count == early.count ? [] : ["an open file has two turns"]
   }
 }

@@ -42,6 +42,8 @@ public enum UploadAction: Hashable, Sendable {
   case checkGrowth(FileID, chunkBytes: Int, anew: Bool)
   /// Do not reuse the idle connections: their state is not known.
   case renewConnections
+  /// Have the names of the destination's servers asked for. Nothing is sent to them.
+  case askForNames
   /// Give up the connections whose way has gone with a change of the network.
   case networkChanged
   /// Query the progress of the requests; answer with ``UploadSchedule/progressed(_:at:)``.

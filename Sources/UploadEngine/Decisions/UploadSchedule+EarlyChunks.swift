@@ -125,7 +125,7 @@ extension UploadSchedule {
       files[report.file]?.measured(report.sizeBytes)
       actions.append(.showStatus(report.file))
       noteSize(of: report.file, at: now)
-      warmForOpenFiles(at: now)
+      prewarm(.changed, at: now)
     }
     restartWithLongerChunks(report.file, at: now)
     return isNews

@@ -46,7 +46,7 @@ extension UploadSchedule {
     files[snapshot.id] = file
     actions.append(.showStatus(snapshot.id))
     noteSize(of: snapshot.id, at: now)
-    warmForOpenFiles(at: now)
+    prewarm(.changed, at: now)
     // The file may be large enough by now to be worth a session.
     if destination.abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }

@@ -126,7 +126,7 @@ extension UploadSchedule {
     if failure.kind != .busy, moves(from: underway.endpoint, after: failure, at: now) {
       destination.latestAnswer.moved()
       if destination.gate.isProbe(request) { destination.gate.probeNext(at: now.monotonic) }
-      return warmForOpenFiles(at: now)
+      return prewarm(.changed, at: now)
     }
     if case .openSession(let opening) = underway.order, destination.gate.isOpen {
       return restOpenings(after: opening.fileID, failure, at: now)
@@ -159,11 +159,11 @@ extension UploadSchedule {
     switch destination.gate.state {
     case .open:
       guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
-      warmForOpenFiles(at: now)
+      prewarm(.changed, at: now)
     case .probing(let probe) where probe == request:
       guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
       destination.gate.probeNext(at: now.monotonic)
-      warmForOpenFiles(at: now)
+      prewarm(.changed, at: now)
     case .probing, .closed: break  // an older request that was in flight when the destination.gate closed
     }
   }
@@ -176,7 +176,7 @@ extension UploadSchedule {
     }
     // Twelve requests that break together are one move, not twelve times twelve new connections.
     guard endpoint == destination.endpoints.current else { return true }
-    destination.warmConnections.lose()
+    prewarm(.lost, at: now)
     link.connectionsLost()
     return true
   }
@@ -217,7 +217,7 @@ extension UploadSchedule {
     let isNew = destination.gate.close(for: delay, at: now.monotonic, shown, by: proof)
     if isNew { actions.append(.report(.destinationUnavailable(shown))) }
     timers.insert(.gate, at: now.monotonic + delay)
-    destination.warmConnections.lose()
+    prewarm(.lost, at: now)
     link.connectionsLost()
     watchdog.forgetAll()
   }

@@ -36,7 +36,7 @@ extension UploadSchedule {
   /// Each file has one slot, and no more have slots than allowed.
   private var brokenSlots: [String] {
     let unloadedToo = files.values.filter { memory.unloaded[$0.id] != nil }.map(\.id)
-    return queues.brokenInvariants + openFiles.brokenInvariants
+    return queues.brokenInvariants + openFiles.brokenInvariants + destination.prewarmer.sessions.brokenInvariants
       + broken([
         (unloadedToo.isEmpty, "in memory, and known to the catalog alone: \(unloadedToo)")
       ])

@@ -12,7 +12,7 @@ extension UploadSchedule {
   mutating func planSession(_ id: FileID, at now: ClockReading) {
     guard destination.abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
     let due = max(now.monotonic + limits.sessionOpenDelay, files.entry(id)?.file.progress.earlyRest ?? now.monotonic)
-    if openFiles.plan(id, at: due) { timers.insert(.openSessions, at: due) }
+    if destination.prewarmer.sessions.plan(id, at: due) { timers.insert(.openSessions, at: due) }
   }
 
   private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
@@ -33,8 +33,9 @@ extension UploadSchedule {
       for id in openFiles.open { planSession(id, at: now) }
     }
     var next = 0
-    while next < openFiles.planned.count {
-      let (id, due) = (openFiles.planned[next].id, openFiles.planned[next].due)
+    while next < destination.prewarmer.sessions.plans.count {
+      let plan = destination.prewarmer.sessions.plans[next]
+      let (id, due) = (plan.id, plan.due)
       let isWanted = wantsSessionWhileOpen(id)
       guard due <= now.monotonic || !isWanted else { break }
       // The file keeps its position, and so do those behind it: they are checked again when a request ends.
@@ -42,8 +43,10 @@ extension UploadSchedule {
       if due <= now.monotonic { openSessionOfOpenFile(id, at: now) }
       next += 1
     }
-    openFiles.removeFirstPlanned(next)
-    if let first = openFiles.planned.first, first.due > now.monotonic { timers.insert(.openSessions, at: first.due) }
+    destination.prewarmer.sessions.removeFirst(next)
+    if let first = destination.prewarmer.sessions.first, first.due > now.monotonic {
+      timers.insert(.openSessions, at: first.due)
+    }
   }
 
   private func waitsForControlRequest(_ id: FileID) -> Bool {
@@ -52,7 +55,7 @@ extension UploadSchedule {
 
   /// A request has ended for which sessions may have waited.
   mutating func checkPlannedSessions(at now: ClockReading) {
-    guard let first = openFiles.planned.first, first.due <= now.monotonic else { return }
+    guard let first = destination.prewarmer.sessions.first, first.due <= now.monotonic else { return }
     timers.insert(.openSessions, at: now.monotonic)
   }
 
@@ -66,14 +69,13 @@ extension UploadSchedule {
     files[id] = file
   }
 
+  /// The mount has begun.
+  mutating func began(at now: ClockReading) { prewarm(.began, at: now) }
+
   /// The first writer warms a connection; as long as there is one, it is kept warm.
   mutating func beginKeepingWarm(at now: ClockReading) {
     askForLimits(at: now)
-    if !timers.isRunning(.keepWarm) {
-      destination.warmConnections.beginKeeping()
-      timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
-    }
-    warmForOpenFiles(at: now)
+    prewarm(.opened, at: now)
     scheduleMeasuring(at: now)
   }
 
@@ -89,17 +91,31 @@ extension UploadSchedule {
     scheduleMeasuring(at: now)
   }
 
-  mutating func keepWarm(at now: ClockReading) {
-    // Before the first answer it is not known either what could be sent of the held files.
-    guard !openFiles.open.isEmpty || destination.warmConnections.answers == 0 && files.counts.held > 0 else {
-      return destination.warmConnections.forgetCount()
+  /// Tells the prewarmer what has happened, and does what follows.
+  mutating func prewarm(_ event: ConnectionPrewarmer.Event, at now: ClockReading) {
+    let surroundings = surroundingsOfPrewarming(at: now)
+    for action in destination.prewarmer.handle(event, in: surroundings, at: now.monotonic) {
+      switch action {
+      case .askForNames: actions.append(.askForNames)
+      case .prove(let count): sendPrewarms(count, at: now)
+      case .keepAlive(let time): timers.start(.keepWarm, at: time)
+      }
     }
-    destination.warmConnections.reset()
-    warmForOpenFiles(at: now)
-    timers.start(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
   }
 
-  /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
+  private func surroundingsOfPrewarming(at now: ClockReading) -> ConnectionPrewarmer.Surroundings {
+    // An empty file will have a chunk as well, so checking as many files as there are streams is enough.
+    var wanted = 0
+    for id in openFiles.open {
+      guard wanted < pipeline.parallelism else { break }
+      wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
+    }
+    return ConnectionPrewarmer.Surroundings(
+      wanted: min(pipeline.parallelism, max(1, wanted)), hasOpenFiles: !openFiles.open.isEmpty,
+      hasHeldFiles: files.counts.held > 0, maySend: maySend(at: now), isProbe: !destination.gate.isOpen,
+      isPathInDoubt: destination.path.isInDoubt)
+  }
+
   private mutating func sendPrewarms(_ count: Int, at now: ClockReading) {
     let ids = (0..<count).map { _ in makeRequestID() }
     let endpoint = destination.endpoints.choose(at: now.monotonic)
@@ -113,21 +129,9 @@ extension UploadSchedule {
     actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm, endpoint: endpoint) }))
   }
 
-  /// Opens as many connections as the open files would use if they were closed now, and at least one. Requests that go
-  /// out together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
-  mutating func warmForOpenFiles(at now: ClockReading) {
-    // An empty file will have a chunk as well, so checking as many files as there are streams is enough.
-    var wanted = 0
-    for id in openFiles.open {
-      guard wanted < pipeline.parallelism else { break }
-      wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
-    }
-    wanted = min(pipeline.parallelism, max(1, wanted))
-    guard destination.warmConnections.lacks(wanted), maySend(at: now) else { return }
-    let isProbe = !destination.gate.isOpen
-    // An answer to the request that proves the path allows the others.
-    guard destination.warmConnections.begin(destination.path.isInDoubt && !isProbe ? 1 : wanted, isProbe: isProbe)
-    else { return }
-    sendPrewarms(isProbe || destination.path.isInDoubt ? 1 : wanted, at: now)
+  /// The session was opened while the file is written, which took so long.
+  mutating func noteOpening(of id: FileID, _ outcome: StepOutcome, sentAt: MonotonicTime, at now: ClockReading) {
+    guard case .sessionOpened = outcome, files.entry(id)?.file.phase == .writing else { return }
+    files.update(id) { $0.progress.sessionOpened(after: now.monotonic - sentAt) }
   }
 }

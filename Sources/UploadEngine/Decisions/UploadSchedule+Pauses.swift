@@ -8,14 +8,11 @@ extension UploadSchedule {
   package mutating func resumed(after pause: Duration, at now: ClockReading) {
     actions.append(.report(.resumed(after: pause)))
     actions.append(.renewConnections)
-    destination.warmConnections.reset()
     destination.path.doubt()
     link.connectionsLost()
-    if destination.gate.endPause(at: now.monotonic) {
-      timers.insert(.gate, at: now.monotonic)
-    } else if timers.isRunning(.keepWarm) {
-      warmForOpenFiles(at: now)
-    }
+    let isProbing = destination.gate.endPause(at: now.monotonic)
+    if isProbing { timers.insert(.gate, at: now.monotonic) }
+    prewarm(.resumed(isProbing: isProbing), at: now)
   }
 
   /// The machine's links, addresses or routes have changed. The transport knows whose way is gone. An unavailable destination may

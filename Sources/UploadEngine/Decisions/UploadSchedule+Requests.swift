@@ -113,12 +113,12 @@ extension UploadSchedule {
     switch underway.order {
     case .prewarm:
       guard case .warmed = outcome else { break }
-      let isFirst = destination.warmConnections.answered()
-      link.warmed(destination.warmConnections.answers, at: now.monotonic)
-      if isFirst { warmForOpenFiles(at: now) }
+      link.warmed(destination.prewarmer.answers + 1, at: now.monotonic)
+      prewarm(.answered(connection), at: now)
     case .abort:
       if let session = underway.ending { abortEnded(session, outcome, at: now) }
     case .openSession(let opening):
+      noteOpening(of: opening.fileID, outcome, sentAt: underway.sentAt, at: now)
       sessionOpenEnded(opening.fileID, request, outcome, at: now)
     case .querySession:
       if let id = underway.file { sessionQueryEnded(id, request, outcome, at: now) }
@@ -266,8 +266,11 @@ extension UploadSchedule {
     guard !connection.protocolName.isEmpty, let file = files.entry(id)?.file else { return }
     let isFirst = file.transfer?.doneCount == 0
     guard isFirst || file.progress.protocolName != connection.protocolName else { return }
+    let stages = destination.prewarmer.stages
     files.update(id) {
-      $0.progress.connected(connection.protocolName, isPrewarmed: isFirst ? !connection.isNewConnection : nil)
+      $0.progress.connected(connection.protocolName)
+      guard isFirst else { return }
+      $0.progress.foundConnection(isWarm: !connection.isNewConnection, stages: stages)
     }
   }
 }

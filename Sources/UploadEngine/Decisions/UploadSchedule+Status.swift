@@ -25,7 +25,8 @@ extension UploadSchedule {
     status.chainTip =
       file.receipt.map { $0.chainTip.isEmpty ? nil : $0.chainTip } ?? file.progress.chainTip.map(Hex.encode)
     status.protocolName = file.progress.protocolName
-    status.isPrewarmed = file.progress.isPrewarmed
+    status.isPrewarmed = file.progress.warmth.isWarm
+    status.prewarm = prewarm(of: file, at: now)
     status.openedAtMilliseconds = file.writers.openedAt
     status.closedAtMilliseconds = file.writers.closedAt
     status.startedAtMilliseconds = file.progress.startedAt
@@ -38,6 +39,18 @@ extension UploadSchedule {
     status.missing = file.isLocal && file.snapshot.interruption != nil ? file.snapshot.missing : nil
     status.ownership = file.ownership
     return status
+  }
+
+  /// Before the first chunk of a file that is open: what there is for it by now.
+  private func prewarm(of file: FileUpload, at now: ClockReading) -> FileStatus.Prewarm? {
+    let warmth = file.progress.warmth
+    let isAwaited = file.isOpen && file.progress.protocolName.isEmpty
+    let stages = isAwaited ? destination.prewarmer.stages : warmth.stages
+    let session = warmth.sessionMicroseconds
+    guard stages != nil || session > 0 else { return nil }
+    return FileStatus.Prewarm(
+      stages: stages, session: session > 0 ? .microseconds(session) : nil,
+      alternatives: destination.prewarmer.alternatives(at: now.monotonic).map(\.text))
   }
 
   /// What a list of all files takes from here, beside a file's row in the catalog.

@@ -121,7 +121,7 @@ extension UploadSchedule {
         reconnect(id)
       }
       link.connectionsLost()
-      destination.warmConnections.forgetCount()
+      prewarm(.stoodStill, at: now)
     }
   }
 

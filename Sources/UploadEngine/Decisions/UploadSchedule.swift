@@ -225,7 +225,7 @@ public struct UploadSchedule: Sendable {
     case .pathTrial: checkPlannedSessions(at: now)
     case .progress: checkProgress(at: now)
     case .streams: adjustStreams(at: now)
-    case .keepWarm: keepWarm(at: now)
+    case .keepWarm: prewarm(.keepAliveDue, at: now)
     case .measuring: measureOpenFiles(at: now)
     case .growth: checkGrowth(at: now)
     }
@@ -245,7 +245,7 @@ public struct UploadSchedule: Sendable {
     case .abort: abortDiscarded(at: now)
     case .alarms: raiseAlarms(at: now)
     // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
-    case .gate: warmForOpenFiles(at: now)
+    case .gate: prewarm(.changed, at: now)
     case .doubt: requests.ambiguous.end(at: now.monotonic)
     case .publication(let request): noteSlowPublication(request, at: now)
     case .openSessions: openPlannedSessions(at: now)

@@ -61,6 +61,23 @@ public struct FileStatus: Hashable, Sendable {
     }
   }
 
+  /// How the way of the file was prepared while it was written.
+  public struct Prewarm: Hashable, Sendable {
+    /// How long the stages of the connection took that was opened first; nil where the first chunk found none.
+    public var stages: ConnectionStages?
+    /// How long the opening of the session took; nil where none was opened before the close.
+    public var session: Duration?
+    /// What the server offers beside (RFC 7838), as it writes it.
+    public var alternatives: [String]
+
+    /// Describes what was prepared.
+    public init(stages: ConnectionStages?, session: Duration?, alternatives: [String] = []) {
+      self.stages = stages
+      self.session = session
+      self.alternatives = alternatives
+    }
+  }
+
   /// The file's identity.
   public var id: FileID
   /// Its first name; for a file without a name the last one that it had.
@@ -119,6 +136,8 @@ public struct FileStatus: Hashable, Sendable {
   public var tier = "unknown"
   /// The connection was warm before the first byte was sent.
   public var isPrewarmed: Bool
+  /// How long that took; nil where nothing was prepared.
+  public var prewarm: Prewarm?
   /// First seen, milliseconds since 1970.
   public var openedAtMilliseconds: Int64?
   /// Last writer closed it.

@@ -38,6 +38,7 @@ public enum StatusDocument {
         $0.field("streams", status.streams)
         $0.field("tier", status.tier)
         $0.field("prewarmed", status.isPrewarmed)
+        $0.field("prewarm", prewarm: status.prewarm)
       }
       json.field("times") {
         $0.field("opened", millisecondsSince1970: status.openedAtMilliseconds)
@@ -143,6 +144,23 @@ extension JSONWriter {
       $0.field("seconds", Double(milliseconds) / 1000, decimals: 3)
       $0.field("bytes_per_second", receipt.meanBytesPerSecond.map(Self.rate), decimals: 0)
     }
+  }
+
+  /// How the way was prepared, and how long that took.
+  mutating func field(_ key: StaticString, prewarm: FileStatus.Prewarm?) {
+    guard let prewarm else { return nullField(key) }
+    field(key) {
+      $0.field("names", seconds: prewarm.stages?.names)
+      $0.field("connect", seconds: prewarm.stages?.connect)
+      $0.field("tls", seconds: prewarm.stages?.tls)
+      $0.field("answer", seconds: prewarm.stages?.answer)
+      $0.field("session", seconds: prewarm.session)
+      $0.field("alternatives", strings: prewarm.alternatives)
+    }
+  }
+
+  private mutating func field(_ key: StaticString, seconds duration: Duration?) {
+    field(key, duration.map { $0 / .seconds(1) }, decimals: 6)
   }
 
   mutating func field(_ key: StaticString, missing: MissingBytes?) {

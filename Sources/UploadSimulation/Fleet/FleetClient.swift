@@ -143,7 +143,7 @@ final class FleetClient {
     case .report, .renewConnections, .networkChanged, .forget, .forgetNames, .forgetEntry, .removeResume,
       .noteDiscarded,
       .forgetDiscarded, .measure, .unload, .load, .seek, .checkGrowth, .showNames, .showStatus, .showSummary, .hide,
-      .resizeBuffers, .askForLimits:
+      .resizeBuffers, .askForLimits, .askForNames:
       break
     }
   }

@@ -167,7 +167,8 @@ final class LineRun {
     case .forget, .forgetNames, .forgetEntry, .removeResume, .noteDiscarded, .forgetDiscarded, .measure, .unload, .load,
       .seek,
       .checkGrowth,
-      .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits, .networkChanged:
+      .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits, .askForNames,
+      .networkChanged:
       break
     }
   }

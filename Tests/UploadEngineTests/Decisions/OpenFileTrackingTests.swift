@@ -4,7 +4,7 @@ import TransferModel
 
 @testable import UploadEngine
 
-/// Open files: whose size is asked for, which get a session, and whose turn to send early it is.
+/// Open files: whose size is asked for, and whose turn to send early it is.
 @Suite struct OpenFileTrackingTests {
   private func id(_ number: UInt64) -> FileID { FileID(high: 0, low: number) }
   private func time(_ nanoseconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
@@ -17,15 +17,6 @@ import TransferModel
     for number in 2...5 { tracking.closed(id(UInt64(number))) }
     let last = tracking.takeFilesToMeasure(countMax: 2)
     #expect(last == [id(1)], "and those that were closed meanwhile are left out")
-  }
-
-  @Test func sessionsArePlannedByTime_theEarlierComerFirst() {
-    var tracking = OpenFileTracking()
-    let areNext = [(1, 30), (2, 10), (3, 30), (4, 10)].map { tracking.plan(id($0.0), at: time($0.1)) }
-    #expect(areNext == [true, true, false, false])
-    #expect(tracking.planned.map(\.id) == [id(2), id(4), id(1), id(3)] && tracking.brokenInvariants == [])
-    tracking.removeFirstPlanned(2)
-    #expect(tracking.planned.map(\.id) == [id(1), id(3)])
   }
 
   @Test func earlyFilesTakeTurns() {
@@ -54,36 +45,6 @@ import TransferModel
     tracking.noteGrowth()
     let pause = tracking.takeGrowthPause(interval: .milliseconds(20))
     #expect(pause == .milliseconds(80))
-  }
-}
-
-@Suite struct WarmConnectionsTests {
-  @Test func untilOneIsAnswered_noOthersFollow() {
-    var warm = WarmConnections()
-    #expect(warm.lacks(1))
-    let hasBegun = warm.begin(1, isProbe: false)
-    #expect(hasBegun && !warm.lacks(12))
-    let isFirst = warm.answered()
-    #expect(isFirst && warm.lacks(12))
-    let haveBegun = warm.begin(12, isProbe: false)
-    #expect(haveBegun && !warm.lacks(12))
-    let isSecondFirst = warm.answered()
-    #expect(!isSecondFirst, "the first answer alone brings others")
-    warm.lose()
-    #expect(warm.lacks(1) && warm.answers == 0)
-  }
-
-  @Test func betweenTwoLooks_theyAreBegunAFewTimes_andAProbeAlways() {
-    var warm = WarmConnections()
-    let beginnings = (0..<6).map { _ in
-      defer { warm.lose() }
-      return warm.begin(1, isProbe: false)
-    }
-    #expect(beginnings == [true, true, true, true, false, false])
-    let asProbe = warm.begin(1, isProbe: true)
-    warm.beginKeeping()
-    let later = warm.begin(1, isProbe: false)
-    #expect(asProbe && later)
   }
 }
 

@@ -227,6 +227,22 @@ import TransferModel
     #expect(harness.sent.filter { $0.order.isPrewarm }.count == 12)
   }
 
+  @Test func warmConnections_areThoseThatAllOpenFilesWouldUse() {
+    var harness = scanned()
+    var files = [ImaginaryFile(1, "a.mov", size: 0), ImaginaryFile(2, "b.mov", size: 0)]
+    for file in files { harness.handle(file.opened) }
+    while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    var proven: [Int] = []
+    for (index, size) in [(0, 2000), (1, 3000), (0, 2500), (1, 4000)] as [(Int, UInt64)] {
+      files[index].snapshot.sizeBytes = size
+      let snapshot = files[index].snapshot
+      harness.apply { $0.measured(snapshot, at: $1) }
+      proven.append(harness.sent.count { $0.order.isPrewarm })
+      while harness.answer(.warmed, where: { $0.isPrewarm }) != nil {}
+    }
+    #expect(proven == [3, 5, 6, 7], "the idle ones take part, so that each time the missing ones are opened")
+  }
+
   @Test("Regression: each of 2,000 open files was asked for its size each second")
   func manyOpenFiles_areMeasuredInTurns() {
     var harness = scanned()

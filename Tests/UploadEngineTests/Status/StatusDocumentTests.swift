@@ -34,6 +34,10 @@ import TransferModel
     status.protocolName = "HTTP/2"
     status.tier = "fast"
     status.isPrewarmed = true
+    status.prewarm = FileStatus.Prewarm(
+      stages: ConnectionStages(
+        names: .zero, connect: .milliseconds(100), tls: .microseconds(101_500), answer: .seconds(1)),
+      session: .milliseconds(102), alternatives: [AlternativeService("h3", port: 443).text])
     status.openedAtMilliseconds = 0
     status.closedAtMilliseconds = 1_700_000_000_123
     status.startedAtMilliseconds = -1
