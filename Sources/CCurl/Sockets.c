@@ -137,6 +137,8 @@ int uploadfs_socket_counts(int socket, struct uploadfs_socket_counts *counts) {
   counts->lost = info.tcpi_total_retrans > info.tcpi_dsack_dups ? info.tcpi_total_retrans - info.tcpi_dsack_dups : 0;
   counts->round_trip_microseconds = info.tcpi_rtt;
   counts->round_trip_least_microseconds = info.tcpi_min_rtt;
+  counts->segment_bytes = info.tcpi_snd_mss;
+  counts->retransmissions = info.tcpi_retransmits;
   return 1;
 }
 

@@ -23,6 +23,8 @@ final class CurlLoop {
   private var pathBytes: [String: Int] = [:]
   /// What is known of the loss of packets on the way to each server; empty where that decides nothing.
   private var pathLosses: [String: PathLoss] = [:]
+  /// Whether full packets get to each server.
+  private var pathMTUs: [String: PathMTU] = [:]
   private var pathMoves = PathMoves()
   private var addressBook = AddressBook()
   private var nameCache = NameCache()
@@ -233,7 +235,7 @@ final class CurlLoop {
     if moves == UPLOADFS_MOVES_NEW {
       ages.renew(at: .now)
       // It may be another network.
-      pathLosses = [:]
+      (pathLosses, pathMTUs) = ([:], [:])
       addressBook.networkChanged()
       nameCache.networkChanged()
     }
@@ -259,6 +261,7 @@ final class CurlLoop {
     let isShared =
       multiplexedOrigins.contains(transfer.origin) && transfers.values.count { $0.origin == transfer.origin } > 1
     pathBytes[transfer.origin] = (pathBytes[transfer.origin] ?? 0) &+ transfer.measure(isShared: isShared)
+    if let look = transfer.packetLook { pathMTUs[transfer.origin]?.saw(look) }
     noteLosses(of: transfer)
   }
 
@@ -322,7 +325,18 @@ final class CurlLoop {
     // first rewinds the body of the last one, or never sends.
     if case .success = result { idleHandles.append(transfer.handle) }
     inbox.forget(transfer.id)
-    transfer.complete(result)
+    transfer.complete(result.mapError { namingHole($0, of: transfer) })
+  }
+
+  /// What a request has failed for may be the length of its packets: no other end of it says so.
+  private func namingHole(_ error: TransportError, of transfer: CurlTransfer) -> TransportError {
+    guard [.stalled, .connectionLost, .timedOut].contains(error.kind), let look = transfer.packetLook,
+      let begunAt = transfer.begunAt,
+      pathMTUs[transfer.origin, default: PathMTU()].failed(look, begunAt: begunAt, at: .now)
+    else { return error }
+    var named = error
+    named.message += PathMTU.words(look)
+    return named
   }
 
   private func tearDown(_ reason: String) {

@@ -26,6 +26,9 @@ final class CurlTransfer {
   private var movedBytes = 0
   /// Its connection's counts when they were last looked at; nil before it has one.
   private var socketCounts: SocketCounts?
+  /// How its connection stood when it was last looked at, and since when the request is on it; nil before that.
+  private(set) var packetLook: PathMTU.Look?
+  private(set) var begunAt: ContinuousClock.Instant?
   /// What its connection is to have; nil for what it has.
   private var congestionControl: String?
   /// Why a callback broke the transfer off; libcurl itself only knows that it did.
@@ -133,9 +136,18 @@ final class CurlTransfer {
       handed: handle.count(CURLINFO_SIZE_UPLOAD_T), bodyBytes: request.body.byteCount, isShared: isShared)
     request.sentBytes?.set(UInt64(clamping: arrival.bytes))
     noteHandedOver()
+    lookAtPackets()
     let bytes = arrival.bytes &+ handle.count(CURLINFO_SIZE_DOWNLOAD_T)
     defer { movedBytes = bytes }
     return max(0, bytes &- movedBytes)
+  }
+
+  private func lookAtPackets() {
+    guard request.body.byteCount > 0, let counts = SocketCounts(of: arrival.socket) else { return }
+    packetLook = PathMTU.Look(
+      segmentBytes: Int(counts.segmentBytes), acknowledged: arrival.acknowledgedBytes,
+      unacknowledged: Int(clamping: uploadfs_unacknowledged_bytes(arrival.socket)),
+      retransmissions: Int(counts.retransmissions), isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0)
   }
 
   /// How it stands, after the network has changed; nil where that ends nothing: it is still connecting, or must not be sent twice.
@@ -467,6 +479,7 @@ extension CurlTransfer {
   /// the answer, whether the server has read the request or not.
   fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
     beginnings += 1
+    (begunAt, packetLook) = (.now, nil)
     arrival.begin(localPort: localPort, peerPort: peerPort)
     socketCounts = SocketCounts(of: arrival.socket)
     if let congestionControl { use(congestionControl) }

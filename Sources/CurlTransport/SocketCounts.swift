@@ -10,6 +10,10 @@ struct SocketCounts: Hashable {
   var roundTrip: Duration
   /// The least round-trip time that was seen.
   var roundTripLeast: Duration
+  /// The longest segment that is sent.
+  var segmentBytes: UInt32 = 0
+  /// How often in a row the first unacknowledged segment was sent again because nothing came.
+  var retransmissions: UInt32 = 0
 
   /// Of a socket; nil where it is closed, or none of TCP.
   init?(of socket: Int32) {
@@ -18,6 +22,7 @@ struct SocketCounts: Hashable {
     self.init(
       segments: counts.segments, lost: counts.lost, roundTrip: .microseconds(counts.round_trip_microseconds),
       roundTripLeast: .microseconds(counts.round_trip_least_microseconds))
+    (segmentBytes, retransmissions) = (counts.segment_bytes, counts.retransmissions)
   }
 
   init(segments: UInt32, lost: UInt32, roundTrip: Duration, roundTripLeast: Duration) {

@@ -15,13 +15,19 @@ struct SessionTrial {
   let isMeasuring: Bool
 
   /// Blocks until it is done. Where chunks are too long for what stands before the server, shorter ones are tried, as a mount
-  /// would. Also how long requests are that pass.
+  /// would, and chunks that broke in mid-way go once more: why they do may show with the second time. Also how long requests are that
+  /// pass.
   func run(clockDifference: Int64?) -> (findings: [Finding], passingBytes: Int) {
     var plan = plan
     var refused: (bytes: Int, failure: StepFailure)?
+    var hasBroken = false
     while true {
-      let (findings, tooLong) = attempt(plan, clockDifference)
-      guard let tooLong else {
+      let (findings, failure) = attempt(plan, clockDifference)
+      if let failure, failure.hasBrokenOff, !hasBroken {
+        hasBroken = true
+        continue
+      }
+      guard let tooLong = failure, tooLong.kind == .requestTooLarge else {
         let warning = refused.map { Finding.requestsRefused($0.failure, of: $0.bytes, passing: plan.contentBytes) }
         return ((warning.map { [$0] } ?? []) + findings, plan.contentBytes)
       }
@@ -33,8 +39,8 @@ struct SessionTrial {
     }
   }
 
-  /// One upload; and why its chunks are too long, where that is so.
-  private func attempt(_ plan: TrialPlan, _ clockDifference: Int64?) -> ([Finding], tooLong: StepFailure?) {
+  /// One upload; and why none of its chunks was taken, where that is so.
+  private func attempt(_ plan: TrialPlan, _ clockDifference: Int64?) -> ([Finding], failure: StepFailure?) {
     let opening = file.opening(chunkBytes: plan.chunkBytes, sizeBytes: plan.sizeBytes)
     let opened = exchange.run(.openSession(opening), at: endpoint).outcome
     guard case .sessionOpened(let id, let chunkBytes, _, _, _, _) = opened else {
@@ -48,8 +54,8 @@ struct SessionTrial {
     let held = exchange.run(.querySession(session), at: endpoint).outcome
     let ended = exchange.run(.abort(session), at: endpoint).outcome
     var findings: [Finding] = []
-    if let failure = race.failure, measure.acknowledgedBytes == 0 {
-      if failure.kind == .requestTooLarge { return ([], failure) }
+    let failure = measure.acknowledgedBytes == 0 ? race.failure : nil
+    if let failure {
       findings.append(Finding.refusal(failure, of: .session, clockDifference: clockDifference))
     } else {
       findings.append(Finding.session(held: held, acknowledged: race.acknowledgedIndices, ended: ended))
@@ -57,7 +63,7 @@ struct SessionTrial {
     if isMeasuring {
       findings.append(Finding.throughput(measure, chunkBytes: content.bytes.count, streams: plan.streams))
     }
-    return (findings, nil)
+    return (findings, failure)
   }
 
   private func refusal(_ outcome: StepOutcome, _ clockDifference: Int64?) -> Finding {
@@ -65,6 +71,16 @@ struct SessionTrial {
       return Finding(.session, .problem, "the server answered the beginning of an upload with something unexpected.")
     }
     return Finding.refusal(failure, of: .session, clockDifference: clockDifference)
+  }
+}
+
+extension StepFailure {
+  /// The request was on its way when its connection ended, or stood still.
+  fileprivate var hasBrokenOff: Bool {
+    switch kind {
+    case .transport(.stalled), .transport(.connectionLost), .transport(.timedOut): true
+    default: false
+    }
   }
 }
 

@@ -154,6 +154,10 @@ struct uploadfs_socket_counts {
   uint32_t lost;
   uint32_t round_trip_microseconds;
   uint32_t round_trip_least_microseconds;
+  /// The longest segment that is sent.
+  uint32_t segment_bytes;
+  /// How often in a row the first unacknowledged segment was sent again because nothing came (tcpi_retransmits).
+  uint32_t retransmissions;
 };
 
 /// Fills in the counts; 0 where the socket is closed or none of TCP.
