@@ -2,7 +2,8 @@
 ///
 /// A sender that fills the queue before the line loses packets as well, and is to slow down then. It sees round trips that are
 /// longer than the shortest one by what the queue holds. Where no queue is seen and packets are lost, the line loses them, and
-/// loss is what limits the sender. So counting begins anew with each queue that is seen.
+/// loss is what limits the sender. So packets of a connection count that were sent between two looks at which none was seen. One look
+/// with a longer round trip alone says little: acknowledgements that are delayed make that of a small window longer as well.
 ///
 /// A queue of a few packets is not seen, and loses those of a burst. Whether it is one shows once `bbr` is used: on 20 Mbit/s and
 /// 60 ms with a queue of 20 packets it loses ten times as many packets as `cubic` (29 %), and is slower. A line that loses
@@ -44,7 +45,7 @@ struct PathLoss {
   static let queueShareMin = 0.05
   static let queueTimeMin: Duration = .milliseconds(2)
 
-  /// Since a queue was last seen, or since the trial began.
+  /// Sent where no queue was seen; since the trial began, all.
   private var segments: Int64 = 0
   /// Below zero where losses turn out to be none that were counted before.
   private var losses: Int64 = 0
@@ -78,10 +79,7 @@ struct PathLoss {
 
   private mutating func measure(from before: SocketCounts, to now: SocketCounts) -> Verdict? {
     // Where a queue was seen at the look before, what was lost since may have been lost in it.
-    guard !seesQueue(before), !seesQueue(now) else {
-      (segments, losses) = (0, 0)
-      return nil
-    }
+    guard !seesQueue(before), !seesQueue(now) else { return nil }
     count(from: before, to: now)
     if segments >= Self.segmentsMin, losses >= Self.lossesMin, lossShare >= Self.shareMin {
       state = .trying(lostBefore: lossShare)

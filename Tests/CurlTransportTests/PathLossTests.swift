@@ -60,13 +60,25 @@ struct PathLossTests {
   @Test("A short queue that loses packets is empty now and then, which says nothing")
   func shortQueue_isNoLoss() {
     var loss = PathLoss()
+    func roundTrip(_ step: Int) -> Int { step.isMultiple(of: 3) ? 61 : 70 }
     for step in 1...500 {
-      let roundTrip = step.isMultiple(of: 3) ? 61 : 70
       _ = loss.add(
-        from: counts((step - 1) * 100, lost: step - 1, roundTrip: roundTrip, least: 60),
-        to: counts(step * 100, lost: step, roundTrip: roundTrip, least: 60))
+        from: counts((step - 1) * 100, lost: step - 1, roundTrip: roundTrip(step - 1), least: 60),
+        to: counts(step * 100, lost: step, roundTrip: roundTrip(step), least: 60))
     }
     #expect(!loss.usesBBR)
+  }
+
+  @Test("Round trips that are longer now and then hide no loss: acknowledgements are delayed")
+  func delayedAcknowledgements_hideNoLoss() {
+    var loss = PathLoss()
+    func roundTrip(_ step: Int) -> Int { step % 3 == 0 ? 230 : 205 }
+    for step in 1...100 {
+      _ = loss.add(
+        from: counts((step - 1) * 30, lost: step - 1, roundTrip: roundTrip(step - 1), least: 200),
+        to: counts(step * 30, lost: step, roundTrip: roundTrip(step), least: 200))
+    }
+    #expect(loss.usesBBR)
   }
 
   @Test("What is lost until the queue is empty again was lost in the queue")
