@@ -72,6 +72,7 @@ static int limit_silence(void *context, curl_socket_t socket, curlsocktype purpo
   // Without it a dead network is noticed later, by the request's own limits: not a reason to do without a connection.
   (void)setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
   uploadfs_note_socket(socket);
+  uploadfs_bound_segments_of(socket);
   if (socket != offered_last) return CURL_SOCKOPT_OK;
   offered_last = -1;
   return CURL_SOCKOPT_ALREADY_CONNECTED;

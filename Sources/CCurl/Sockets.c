@@ -27,6 +27,15 @@ void uploadfs_note_socket(int socket) {
   ways[index] = UPLOADFS_WAY_SAME;
 }
 
+static _Thread_local int segment_bytes_max = 0;
+
+void uploadfs_bound_segments(int bytes) { segment_bytes_max = bytes; }
+
+void uploadfs_bound_segments_of(int socket) {
+  if (segment_bytes_max <= 0) return;
+  (void)setsockopt(socket, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes_max, sizeof segment_bytes_max);
+}
+
 union address {
   struct sockaddr any;
   struct sockaddr_in four;

@@ -217,11 +217,31 @@ final class CurlLoop {
     guard now >= nextStallCheck else { return false }
     nextStallCheck = now + .milliseconds(Int64(Self.stallCheckMilliseconds))
     for transfer in transfers.values { countMoved(by: transfer) }
+    let hasBounded = boundSegments(at: now)
     let stalled = transfers.values.compactMap { transfer in
       transfer.stallError(at: now, pathBytes: pathBytes[transfer.origin] ?? 0).map { (transfer, $0) }
     }
     for (transfer, error) in stalled { finish(transfer, .failure(error)) }
-    return !stalled.isEmpty
+    return hasBounded || !stalled.isEmpty
+  }
+
+  /// True when transfers have ended because a path swallows their packets: they go again on new connections, with shorter ones.
+  private func boundSegments(at now: ContinuousClock.Instant) -> Bool {
+    let looks = transfers.compactMapValues { $0.packetLook }
+    var bounded: Set<String> = []
+    for (id, look) in looks {
+      guard let origin = transfers[id]?.origin else { continue }
+      if pathMTUs[origin, default: PathMTU()].take(look, at: now) { bounded.insert(origin) }
+    }
+    guard !bounded.isEmpty, let bytes = pathMTUs.values.compactMap(\.segmentBytesMax).min() else { return false }
+    // For all servers: what is to blame is most likely on the first part of all ways.
+    uploadfs_bound_segments(Int32(bytes))
+    ages.renew(at: .now)
+    for (id, look) in looks where look.showsHole {
+      guard let transfer = transfers[id], bounded.contains(transfer.origin) else { continue }
+      finish(transfer, .failure(transfer.errorOfSwallowedPackets(look, segmentBytesMax: bytes)))
+    }
+    return true
   }
 
   private var pathLooks: [HTTPRequestID: PathMoves.Look] { transfers.compactMapValues { $0.pathLook() } }
@@ -236,6 +256,7 @@ final class CurlLoop {
       ages.renew(at: .now)
       // It may be another network.
       (pathLosses, pathMTUs) = ([:], [:])
+      uploadfs_bound_segments(0)
       addressBook.networkChanged()
       nameCache.networkChanged()
     }
@@ -261,7 +282,6 @@ final class CurlLoop {
     let isShared =
       multiplexedOrigins.contains(transfer.origin) && transfers.values.count { $0.origin == transfer.origin } > 1
     pathBytes[transfer.origin] = (pathBytes[transfer.origin] ?? 0) &+ transfer.measure(isShared: isShared)
-    if let look = transfer.packetLook { pathMTUs[transfer.origin]?.saw(look) }
     noteLosses(of: transfer)
   }
 
@@ -325,18 +345,7 @@ final class CurlLoop {
     // first rewinds the body of the last one, or never sends.
     if case .success = result { idleHandles.append(transfer.handle) }
     inbox.forget(transfer.id)
-    transfer.complete(result.mapError { namingHole($0, of: transfer) })
-  }
-
-  /// What a request has failed for may be the length of its packets: no other end of it says so.
-  private func namingHole(_ error: TransportError, of transfer: CurlTransfer) -> TransportError {
-    guard [.stalled, .connectionLost, .timedOut].contains(error.kind), let look = transfer.packetLook,
-      let begunAt = transfer.begunAt,
-      pathMTUs[transfer.origin, default: PathMTU()].failed(look, begunAt: begunAt, at: .now)
-    else { return error }
-    var named = error
-    named.message += PathMTU.words(look)
-    return named
+    transfer.complete(result)
   }
 
   private func tearDown(_ reason: String) {

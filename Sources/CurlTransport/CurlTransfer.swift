@@ -26,9 +26,8 @@ final class CurlTransfer {
   private var movedBytes = 0
   /// Its connection's counts when they were last looked at; nil before it has one.
   private var socketCounts: SocketCounts?
-  /// How its connection stood when it was last looked at, and since when the request is on it; nil before that.
-  private(set) var packetLook: PathMTU.Look?
-  private(set) var begunAt: ContinuousClock.Instant?
+  /// When it was begun on its connection; nil before that.
+  private var begunAt: ContinuousClock.Instant?
   /// What its connection is to have; nil for what it has.
   private var congestionControl: String?
   /// Why a callback broke the transfer off; libcurl itself only knows that it did.
@@ -136,16 +135,16 @@ final class CurlTransfer {
       handed: handle.count(CURLINFO_SIZE_UPLOAD_T), bodyBytes: request.body.byteCount, isShared: isShared)
     request.sentBytes?.set(UInt64(clamping: arrival.bytes))
     noteHandedOver()
-    lookAtPackets()
     let bytes = arrival.bytes &+ handle.count(CURLINFO_SIZE_DOWNLOAD_T)
     defer { movedBytes = bytes }
     return max(0, bytes &- movedBytes)
   }
 
-  private func lookAtPackets() {
-    guard request.body.byteCount > 0, let counts = SocketCounts(of: arrival.socket) else { return }
-    packetLook = PathMTU.Look(
-      segmentBytes: Int(counts.segmentBytes), acknowledged: arrival.acknowledgedBytes,
+  /// How its connection stands; nil before it has one, and for a request without a body.
+  var packetLook: PathMTU.Look? {
+    guard request.body.byteCount > 0, let begunAt, let counts = SocketCounts(of: arrival.socket) else { return nil }
+    return PathMTU.Look(
+      begunAt: begunAt, segmentBytes: Int(counts.segmentBytes), acknowledged: arrival.acknowledgedBytes,
       unacknowledged: Int(clamping: uploadfs_unacknowledged_bytes(arrival.socket)),
       retransmissions: Int(counts.retransmissions), isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0)
   }
@@ -164,6 +163,11 @@ final class CurlTransfer {
     guard let now = SocketCounts(of: arrival.socket) else { return nil }
     defer { socketCounts = now }
     return socketCounts.map { ($0, now) }
+  }
+
+  /// The error that ends a transfer whose packets do not arrive.
+  func errorOfSwallowedPackets(_ look: PathMTU.Look, segmentBytesMax: Int) -> TransportError {
+    TransportError(.stalled, PathMTU.words(look, host: target.host, segmentBytesMax: segmentBytesMax))
   }
 
   /// Sends from now on as this congestion control says. Where the kernel refuses, the connection stays as it is.
@@ -479,7 +483,7 @@ extension CurlTransfer {
   /// the answer, whether the server has read the request or not.
   fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
     beginnings += 1
-    (begunAt, packetLook) = (.now, nil)
+    begunAt = .now
     arrival.begin(localPort: localPort, peerPort: peerPort)
     socketCounts = SocketCounts(of: arrival.socket)
     if let congestionControl { use(congestionControl) }

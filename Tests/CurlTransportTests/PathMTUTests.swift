@@ -4,19 +4,29 @@ import Testing
 
 @Suite("Ways that swallow full packets")
 struct PathMTUTests {
-  private let start = ContinuousClock.now
+  private static let start = ContinuousClock.now
+  private var start: ContinuousClock.Instant { Self.start }
   private let hole = PathMTU.Look(
-    segmentBytes: 1448, acknowledged: 522, unacknowledged: 1 << 20, retransmissions: 4, isNewConnection: true)
+    begunAt: Self.start, segmentBytes: 1448, acknowledged: 522, unacknowledged: 1 << 20, retransmissions: 4,
+    isNewConnection: true)
 
-  @Test("The second request that was begun after the first one had failed shows it, and not those beside the first")
+  private func hole(begun seconds: Int, segmentBytes: Int = 1448) -> PathMTU.Look {
+    var look = hole
+    look.begunAt = start + .seconds(seconds)
+    look.segmentBytes = segmentBytes
+    return look
+  }
+
+  @Test("The second request that was begun after the first one had shown it bounds segments, and none beside that")
   func twoRequests_showIt() {
     var path = PathMTU()
     let said = [
-      path.failed(hole, begunAt: start, at: start + .seconds(5)),
-      path.failed(hole, begunAt: start, at: start + .seconds(5)),
-      path.failed(hole, begunAt: start + .seconds(6), at: start + .seconds(11)),
+      path.take(hole, at: start + .seconds(2)),
+      path.take(hole, at: start + .seconds(2)),
+      path.take(hole(begun: 1), at: start + .seconds(4)),
+      path.take(hole(begun: 6), at: start + .seconds(8)),
     ]
-    #expect(said == [false, false, true])
+    #expect(said == [false, false, false, true] && path.segmentBytesMax == 1220)
   }
 
   @Test("Where full packets arrive meanwhile, it was something else")
@@ -24,16 +34,34 @@ struct PathMTUTests {
     var path = PathMTU()
     var other = hole
     other.acknowledged = 2 * 1448
-    _ = path.failed(hole, begunAt: start, at: start + .seconds(5))
-    path.saw(other)
-    let next = path.failed(hole, begunAt: start + .seconds(6), at: start + .seconds(11))
-    #expect(!next)
+    let said = [
+      path.take(hole, at: start + .seconds(2)),
+      path.take(other, at: start + .seconds(3)),
+      path.take(hole(begun: 6), at: start + .seconds(8)),
+    ]
+    #expect(said == [false, false, false] && path.segmentBytesMax == nil)
+  }
+
+  @Test("Where shorter ones do not arrive either, they are bounded to what each host takes, and no further")
+  func shorterPackets_areBoundedOnceMore() {
+    var path = PathMTU()
+    let said = [
+      path.take(hole, at: start + .seconds(2)),
+      path.take(hole(begun: 3), at: start + .seconds(5)),
+      // Of connections from before.
+      path.take(hole(begun: 3), at: start + .seconds(5)),
+      path.take(hole(begun: 6, segmentBytes: 1208), at: start + .seconds(8)),
+      path.take(hole(begun: 9, segmentBytes: 1208), at: start + .seconds(11)),
+      path.take(hole(begun: 12, segmentBytes: 524), at: start + .seconds(14)),
+      path.take(hole(begun: 15, segmentBytes: 524), at: start + .seconds(17)),
+    ]
+    #expect(said == [false, true, false, false, true, false, false] && path.segmentBytesMax == 536)
   }
 
   @Test("What a network that is gone, slow or lossy shows is none")
   func others() {
     let changes: [(inout PathMTU.Look) -> Void] = [
-      { $0.acknowledged = 1448 }, { $0.unacknowledged = 300 }, { $0.retransmissions = 2 }, { $0.segmentBytes = 1100 },
+      { $0.acknowledged = 1448 }, { $0.unacknowledged = 300 }, { $0.retransmissions = 2 }, { $0.segmentBytes = 524 },
     ]
     #expect(hole.showsHole)
     for change in changes {

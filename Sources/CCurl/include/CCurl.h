@@ -113,6 +113,12 @@ void uploadfs_note_socket(int socket);
 /// Such a socket that is connected between these ports; −1 where there is none. libcurl tells of a transfer's connection only its ports.
 int uploadfs_socket_between(int local_port, int peer_port);
 
+/// Bounds the segments of the sockets that this thread opens from now on (TCP_MAXSEG); 0 leaves them to the kernel.
+void uploadfs_bound_segments(int bytes);
+
+/// Applies that bound to a socket that is not connected yet.
+void uploadfs_bound_segments_of(int socket);
+
 /// What the peer has acknowledged of everything that was sent through a TCP socket (tcpi_bytes_acked, Linux 4.1); −1 where that is not
 /// known.
 long long uploadfs_acknowledged_bytes(int socket);

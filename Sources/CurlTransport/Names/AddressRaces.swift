@@ -110,6 +110,7 @@ final class AddressRaces {
     let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.family.number, flags, 0)
     guard descriptor >= 0 else { return lose(address, of: server, at: now) }
+    uploadfs_bound_segments_of(descriptor)
     if running[server]?.triedAt == nil { running[server]?.triedAt = now }
     let attempt = Attempt(address: address, socket: descriptor, begunAt: now)
     running[server]?.attempts.append(attempt)
