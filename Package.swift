@@ -46,7 +46,7 @@ let package = Package(
     .systemLibrary(name: "CLZ4System", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
     .systemLibrary(name: "CZSTDSystem", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .target(name: "CFuse", dependencies: ["CFuse3System"]),
-    .target(name: "CCurl", dependencies: ["CCurlSystem"]),
+    .target(name: "CCurl", dependencies: ["CCurlSystem", "COpenSSLSystem"]),
     .target(name: "COpenSSL", dependencies: ["COpenSSLSystem"]),
     .target(name: "CISAL", dependencies: ["CISALSystem"]),
     .target(name: "CLZ4", dependencies: ["CLZ4System"]),
@@ -91,7 +91,8 @@ let package = Package(
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: strict),
     .target(
-      name: "CurlTransport", dependencies: ["TransferModel", "Quantities", "Threads", "CCurl"], swiftSettings: strict),
+      name: "CurlTransport", dependencies: ["TransferModel", "Integrity", "Quantities", "Threads", "CCurl"],
+      swiftSettings: strict),
     .target(
       name: "MountConfiguration",
       dependencies: [

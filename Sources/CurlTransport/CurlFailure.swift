@@ -52,6 +52,10 @@ enum CurlFailure {
     let what =
       if kind == .tlsFailed, wasEnded(detail) {
         "\(host) ended the connection before it was secure; it may have too many, or take no TLS at this port"
+      } else if kind == .tlsFailed, speaksOlderTLS(detail) {
+        "\(host) does not speak TLS 1.3, and older versions are not used for uploads; have it turned on there"
+      } else if kind == .certificateRefused, isOfAnotherName(detail) {
+        "the certificate of \(host) is for another name"
       } else {
         sentence(for: kind, host: host)
       }
@@ -63,8 +67,18 @@ enum CurlFailure {
     ["SSL_ERROR_SYSCALL", "Connection reset by peer", "unexpected eof"].contains { detail.contains($0) }
   }
 
+  /// In OpenSSL's words: the server says that it takes no such version, or answers with an older one.
+  private static func speaksOlderTLS(_ detail: String) -> Bool {
+    ["alert protocol version", "unsupported protocol"].contains { detail.contains($0) }
+  }
+
+  /// In libcurl's words, which compares names itself.
+  private static func isOfAnotherName(_ detail: String) -> Bool {
+    ["subject name", "subject alternative name", "subjectAltName"].contains { detail.contains($0) }
+  }
+
   /// A certificate that is not valid yet, or no more, may be so by this machine's clock alone.
-  private static func doubtOfClock(_ detail: String) -> String {
+  static func doubtOfClock(_ detail: String) -> String {
     guard detail.contains("not yet valid") || detail.contains("has expired") else { return "" }
     let today = CivilTime(secondsSince1970: Int64(time(nil))).date
     return "; or this machine's clock is wrong: it says \(Timestamp.text(today))"
@@ -101,7 +115,8 @@ enum CurlFailure {
     case .unknownHost: "no address is known for the host \(host)"
     case .connectFailed, .proxyFailed: "no connection to \(host): refused or unreachable"
     case .tlsFailed: "no secure connection to \(host): the TLS 1.3 handshake failed"
-    case .certificateRefused: "the certificate of \(host) was refused"
+    case .certificateRefused, .pinMismatch:
+      "the certificate of \(host) was refused"
     case .timedOut: "\(host) did not answer in time"
     case .stalled: "the transfer to \(host) has stalled"
     case .connectionLost: "the connection to \(host) was lost in mid-request"

@@ -16,6 +16,10 @@ final class CurlTransfer {
   private let connectLimit: Duration
   /// The race that it has waited for.
   private let race: RaceOutcome?
+  /// Looks into the handshakes of its connections; nil where there are none.
+  let handshake: Handshake?
+  /// It was about to go over a connection whose handshake nobody had looked into.
+  private var isUnwatched = false
   private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
   /// What the request owns of its body, copied: the address of an array's bytes is not guaranteed beyond one call.
   private let ownedBytes: UnsafeMutableRawBufferPointer?
@@ -84,6 +88,7 @@ final class CurlTransfer {
     proxy = settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
     self.congestionControl = congestionControl
     self.race = race
+    handshake = try settings.handshake(with: target, through: proxy)
     request = waiting.request
     connectLimit = limits.limit(waiting.request.limits.connect, for: target.origin)
     onCompletion = waiting.onCompletion
@@ -199,6 +204,10 @@ final class CurlTransfer {
   /// What the transfer's end means.
   func result(for code: CURLcode) -> Result<HTTPResponse, TransportError> {
     if let violation { return .failure(TransportError(.protocolViolation, "\(target.host) \(violation)")) }
+    if isUnwatched {
+      return .failure(
+        TransportError(.tlsFailed, "the certificate of \(target.host) was not looked at as the settings want it"))
+    }
     if request.isSentOnce, beginnings > 1, !hasRefusedQuestion {
       return .failure(
         TransportError(.connectionLost, "\(target.host) closed the connection before it answered"))
@@ -252,6 +261,7 @@ final class CurlTransfer {
     if CurlFailure.mayLackDescriptors(code), let lack = DescriptorExhaustion.words() {
       return TransportError(.connectFailed, "no connection to \(target.host) can be made: \(lack)")
     }
+    if let refusal = handshake?.refusal { return refusal }
     let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
     if proxyStatus >= 300 { return CurlFailure.ofProxy(status: proxyStatus, host: target.host) }
     if let proxy, endedAtProxy(code, proxy: proxy, proxyStatus: proxyStatus) {
@@ -355,6 +365,8 @@ final class CurlTransfer {
 struct TransferSettings {
   let configuration: CurlTransportConfiguration
   let proxyUse: ProxyUse
+  /// Nil where the installed libcurl lets nobody look into a handshake.
+  let security: HandshakeSecurity?
 
   /// What libcurl reads of a body at a time. It sends records of 16 KiB anyway; a larger buffer only leaves the cache:
   /// 64 and 128 KiB cost the least processor time (7.88, twelve connections), 2 MiB a third to a half more.
@@ -368,6 +380,16 @@ struct TransferSettings {
   func resolvedServer(of target: RequestTarget) -> NamedServer? {
     let proxy = proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
     return proxy == nil ? target.namedServer : nil
+  }
+
+  /// What looks into the handshakes of a request; nil where there are none, or nobody can.
+  func handshake(with target: RequestTarget, through proxy: String?) throws(TransportError) -> Handshake? {
+    guard target.scheme == "https", let security else { return nil }
+    let isBehindEncryptedProxy = proxy?.lowercased().hasPrefix("https://") ?? false
+    guard let handshake = Handshake(with: target.host, security, isBehindEncryptedProxy: isBehindEncryptedProxy) else {
+      throw TransportError(.other, "there is no memory for a connection to \(target.host)")
+    }
+    return handshake
   }
 
   func refusal(ofURL url: String) -> String {
@@ -403,6 +425,7 @@ extension CurlTransfer {
       // Only these: the library's default folder of authorities would be asked as well.
       try handle.unset(CURLOPT_CAPATH)
     }
+    if handshake != nil { try handle.setHandshake(nil) }
 
     try handle.set(
       CURLOPT_HTTP_VERSION, Int(configuration.multiplexes ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
@@ -470,7 +493,8 @@ extension TransportError.Kind {
   /// Nothing of a request has gone out when it fails so, unless it had been begun before.
   fileprivate var isOfAnUnsentRequest: Bool {
     switch self {
-    case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused: true
+    case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch:
+      true
     default: false
     }
   }
@@ -482,6 +506,11 @@ extension CurlTransfer {
   /// False when the request must not be sent again: libcurl does that by itself when a kept-alive connection is closed before
   /// the answer, whether the server has read the request or not.
   fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
+    // Every byte of a request waits for this.
+    if let handshake, handle.fact(CURLINFO_NUM_CONNECTS) > 0, !handshake.isWatched {
+      isUnwatched = true
+      return false
+    }
     beginnings += 1
     begunAt = .now
     arrival.begin(localPort: localPort, peerPort: peerPort)

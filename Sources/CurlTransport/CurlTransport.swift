@@ -22,7 +22,8 @@ public final class CurlTransport: HTTPTransport {
     // Thread-safe since libcurl 7.84, and counted: called once for each transport, never undone.
     guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK else { throw .callFailed("curl_global_init") }
     try configuration.validate()
-    settings = TransferSettings(configuration: configuration, proxyUse: ProxyUse(configuration.proxy))
+    settings = TransferSettings(
+      configuration: configuration, proxyUse: ProxyUse(configuration.proxy), security: HandshakeSecurity(configuration))
     let multi = try Self.makeMulti(settings)
     inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))
     let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings)

@@ -17,6 +17,8 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
 
   /// A PEM file with the certificates of the authorities to trust, instead of the system's; nil for the system's.
   public var caFile: String?
+  /// What servers' certificates must show beyond a chain to one of those.
+  public var trust = ServerTrust()
   /// What is shown to servers that ask for a certificate.
   public var clientCertificate: ClientCertificate?
   /// The proxy to the servers.
@@ -67,6 +69,8 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
   case invalidValue(name: String, requirement: String)
   /// The installed libcurl lacks something.
   case unsuitableLibrary(version: String, missing: String)
+  /// A policy is set that the installed libcurl cannot keep.
+  case unkeepablePolicy(setting: String, library: String)
   /// HTTP/2 stalls with the installed libcurl.
   case stallingHTTP2(version: String)
   /// The kernel gives no socket of this process the congestion control.
@@ -87,6 +91,9 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
       "\(name) must be \(requirement)"
     case .unsuitableLibrary(let version, let missing):
       "the installed libcurl \(version) lacks \(missing); install libcurl4 (the OpenSSL flavour), 7.85 or later"
+    case .unkeepablePolicy(let setting, let library):
+      "\(setting) is not possible with the installed libcurl, whose TLS is \(library): it needs the OpenSSL flavour (libcurl4), built for "
+        + "the OpenSSL that is installed"
     case .stallingHTTP2(let version):
       "uploads over HTTP/2 stall with the installed libcurl \(version); leave --http out, or install libcurl 8.10 or later (Debian 13 "
         + "has it). One that was repaired by its distribution is used with --expert http2-library=any"
@@ -139,6 +146,10 @@ extension CurlTransportConfiguration {
     }
     try require("CURLOPT_PROTOCOLS_STR", about.pointee.version_num >= Self.oldestVersion)
     try require("TLS", about.pointee.features & CURL_VERSION_SSL != 0)
+    if uploadfs_curl_shares_openssl() != 1, let setting = trust.settingOfHandshakes {
+      let library = about.pointee.ssl_version.map { String(cString: $0) } ?? "unknown"
+      throw .unkeepablePolicy(setting: setting, library: library)
+    }
     if multiplexes {
       try require("HTTP/2", about.pointee.features & CURL_VERSION_HTTP2 != 0)
       guard mayMultiplex(with: about.pointee.version_num) else {
@@ -166,6 +177,13 @@ extension CurlTransportConfiguration {
     }
     guard ferror(file) == 0 else { throw .unreadableCAFile(path: path, reason: "it is not a readable file") }
     return false
+  }
+}
+
+extension ServerTrust {
+  /// What was set that can only be kept inside a handshake; nil where nothing was.
+  var settingOfHandshakes: String? {
+    pins.isEmpty ? nil : "--pin"
   }
 }
 

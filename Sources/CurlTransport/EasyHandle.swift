@@ -124,6 +124,13 @@ final class EasyHandle {
     try check(uploadfs_curl_set_begin(pointer, begin, context), CURLOPT_PREREQFUNCTION)
   }
 
+  /// Installs a callback for the time at which a connection's SSL_CTX has been made.
+  func setContextFunction(
+    _ function: @escaping curl_ssl_ctx_callback, _ context: UnsafeMutableRawPointer?
+  ) throws(TransportError) {
+    try check(uploadfs_curl_set_context_function(pointer, function, context), CURLOPT_SSL_CTX_FUNCTION)
+  }
+
   /// A part of a request's body.
   enum BodyPart {
     /// Bytes that outlive the transfer.

@@ -1,12 +1,14 @@
 import CCurl
 public import TransferModel
 
-/// What a probe of a server shows. The probe trusts the server nothing and tells it nothing: no certificate is refused, and no
-/// credentials are sent. It explains why a connection that verifies fails.
+/// What a probe of a server shows. The probe tells the server nothing: no credentials are sent. Unless it is to connect as uploads do, it
+/// refuses no certificate either: it explains why a connection that verifies fails.
 public struct ServerProbe: Sendable {
   /// Which connections are tried.
   public enum Security: Sendable {
-    /// As uploads do.
+    /// As uploads do, with all that they verify.
+    case verified
+    /// As uploads do, but believing everything.
     case tls13
     /// TLS of versions that are too old for uploads.
     case olderTLS
@@ -22,6 +24,8 @@ public struct ServerProbe: Sendable {
   public var date: String?
   /// The server's own certificate first.
   public var certificates: [PeerCertificate] = []
+  /// What the handshake has shown; nil for connections that believe everything, and where nobody can look into it.
+  public var handshake: HandshakeReport?
   /// From the beginning to the end of the handshakes.
   public var handshakes: Duration = .zero
 
@@ -41,14 +45,30 @@ public struct ServerProbe: Sendable {
       return probe
     }
     let url = "\(security == .plain ? "http" : "https")://\(authority)/"
+    let handshake: Handshake?
     do throws(TransportError) {
+      handshake = security == .verified ? try Self.handshake(url, configuration) : nil
       try probe.configure(handle, url, security, configuration)
+      if let handshake { try handle.setHandshake(handshake) }
     } catch {
       probe.failure = error
       return probe
     }
-    probe.take(handle, host: RequestTarget(url: url)?.host ?? authority)
+    // libcurl holds its address.
+    withExtendedLifetime(handshake) { probe.take(handle, host: RequestTarget(url: url)?.host ?? authority) }
+    probe.handshake = handshake?.report
+    probe.failure = handshake?.refusal ?? probe.failure
     return probe
+  }
+
+  private static func handshake(
+    _ url: String, _ configuration: CurlTransportConfiguration
+  ) throws(TransportError) -> Handshake? {
+    guard let target = RequestTarget(url: url) else { return nil }
+    let proxyUse = ProxyUse(configuration.proxy)
+    let settings = TransferSettings(
+      configuration: configuration, proxyUse: proxyUse, security: HandshakeSecurity(configuration))
+    return try settings.handshake(with: target, through: proxyUse.address(forHost: target.host, isEncrypted: true))
   }
 
   private func configure(
@@ -61,8 +81,12 @@ public struct ServerProbe: Sendable {
     try handle.set(CURLOPT_USERAGENT, configuration.userAgent)
     try handle.set(CURLOPT_NOBODY, true)
     try handle.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
-    try handle.set(CURLOPT_SSL_VERIFYPEER, 0)
-    try handle.set(CURLOPT_SSL_VERIFYHOST, 0)
+    try handle.set(CURLOPT_SSL_VERIFYPEER, security == .verified ? 1 : 0)
+    try handle.set(CURLOPT_SSL_VERIFYHOST, security == .verified ? 2 : 0)
+    if security == .verified, let caFile = configuration.caFile {
+      try handle.set(CURLOPT_CAINFO, caFile)
+      try handle.unset(CURLOPT_CAPATH)
+    }
     try handle.set(CURLOPT_CERTINFO, true)
     try handle.set(
       CURLOPT_SSLVERSION,

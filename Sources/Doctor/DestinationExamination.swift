@@ -118,7 +118,11 @@ public struct DestinationExamination {
     var current = ServerProbe()
     var older: ServerProbe?
     var other: ServerProbe?
+    var verified: ServerProbe?
     if server.isEncrypted {
+      if refusal.map({ !$0.kind.isOfHandshake }) ?? true {
+        verified = .at(server.authority, .verified, configuration: connection)
+      }
       current = .at(server.authority, .tls13, configuration: connection)
       if current.certificates.isEmpty { older = .at(server.authority, .olderTLS, configuration: connection) }
       if older?.certificates.isEmpty == true { other = .at(server.authority, .plain, configuration: connection) }
@@ -126,7 +130,8 @@ public struct DestinationExamination {
       other = .at(server.authority, .tls13, configuration: connection)
     }
     return SecurityProbe(
-      current: current, older: older, other: other, refusal: refusal, nowSeconds: Self.now() / 1_000_000_000,
+      current: current, verified: verified, older: older, other: other, refusal: refusal,
+      nowSeconds: Self.now() / 1_000_000_000,
       serverSeconds: current.date.flatMap(HTTPDate.seconds))
   }
 

@@ -7,6 +7,8 @@ import UploadEngine
 struct SecurityProbe: Sendable {
   /// As uploads connect, but believing everything.
   var current: ServerProbe
+  /// With all that uploads verify, where nothing of it had ended them.
+  var verified: ServerProbe?
   /// With older versions of TLS, where that failed.
   var older: ServerProbe?
   /// Without TLS, where that failed as well; with it, where an address without TLS does not answer.
@@ -28,24 +30,42 @@ extension Finding {
     guard server.isEncrypted else { return unencrypted(server, probe) }
     guard let certificate = probe.current.certificates.first else { return noHandshake(server, probe) }
     let facts = certificateFacts(certificate)
-    guard let refusal = probe.refusal, refusal.kind == .certificateRefused else {
+    guard let refusal = probe.refusal, refusal.kind.isOfHandshake, refusal.kind != .tlsFailed else {
       return accepted(certificate, facts, probe)
     }
+    if let advice = adviceOfTrust(refusal.kind) {
+      return Finding(.tls, .problem, "\(refusal.message).", advice: advice, facts: facts)
+    }
     return refused(certificate, facts, server, probe, refusal)
+  }
+
+  /// Nil where the certificate itself is at fault.
+  private static func adviceOfTrust(_ kind: TransportError.Kind) -> String? {
+    switch kind {
+    case .pinMismatch:
+      "If the server's keys were changed on purpose, give the new ones with --pin; else another server answers there."
+    default: nil
+    }
   }
 
   private static func accepted(_ certificate: PeerCertificate, _ facts: [Fact], _ probe: SecurityProbe) -> Finding {
     let shown = certificate.names.prefix(3).map { $0.split(separator: ":", maxSplits: 1).last.map(String.init) ?? $0 }
     let names = shown.joined(separator: ", ") + (certificate.names.count > 3 ? ", …" : "")
     let found = "TLS 1.3; the certificate is for \(names)"
-    guard let until = certificate.validUntilSeconds else { return Finding(.tls, .ok, "\(found).", facts: facts) }
+    let trust = TrustWords(probe.verified)
+    let facts = facts + trust.facts
+    let end = trust.sentence.map { ". \($0)." } ?? "."
+    guard let until = certificate.validUntilSeconds else {
+      return Finding(.tls, trust.level, found + end, facts: facts)
+    }
     let days = (until - probe.nowSeconds) / 86_400
     guard days >= daysMin else {
       return Finding(
-        .tls, .warning, "\(found), and ends in \(Readable.count(Int(clamping: days), "day")), on \(day(until)).",
+        .tls, .warning, "\(found), and ends in \(Readable.count(Int(clamping: days), "day")), on \(day(until))\(end)",
         advice: "Have the server's certificate renewed: afterwards nothing is delivered any more.", facts: facts)
     }
-    return Finding(.tls, .ok, "\(found), and is valid until \(day(until)).", facts: facts)
+    return Finding(
+      .tls, trust.level, "\(found), and is valid until \(day(until))\(end)", facts: facts)
   }
 
   private static func refused(
@@ -135,7 +155,41 @@ extension Finding {
   }
 
   /// `2026-11-22`.
-  private static func day(_ seconds: Int64) -> String {
+  fileprivate static func day(_ seconds: Int64) -> String {
     String(Timestamp.text(millisecondsSince1970: seconds.multipliedReportingOverflow(by: 1000).partialValue).prefix(10))
+  }
+}
+
+extension TransportError.Kind {
+  /// The handshake was ended by what this side verifies, or did not come about.
+  var isOfHandshake: Bool {
+    switch self {
+    case .tlsFailed, .certificateRefused, .pinMismatch: true
+    default: false
+    }
+  }
+}
+
+/// Pins of a server whose certificate was accepted.
+private struct TrustWords {
+  /// Nil where nobody has looked.
+  var sentence: String?
+  var facts: [Finding.Fact] = []
+  var level = Finding.Level.ok
+
+  init(_ probe: ServerProbe?) {
+    guard let probe else { return }
+    if let failure = probe.failure {
+      sentence = "A second look failed: \(failure.message)"
+      level = .warning
+      return
+    }
+    guard let report = probe.handshake else {
+      sentence = "Pins are not looked at: the TLS of the installed libcurl is not this system's OpenSSL"
+      return
+    }
+    sentence = report.pinned.map { "Pinned (\($0) of \(report.keys.count) keys)" } ?? "Not pinned"
+    facts.append(.init(key: "public_keys", value: .texts(report.keys.map(\.description))))
+    if let pinned = report.pinned { facts.append(.init(key: "pinned_keys", value: .number(Int64(pinned)))) }
   }
 }

@@ -63,6 +63,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let clientKeyFile: String?
   /// PEM file with the certification authorities to trust instead of the system's.
   public let authorityFile: String?
+  /// What servers' certificates must show beyond that.
+  public let trust: ServerTrust
   /// Further destinations, to which files go by rule; each is set up as if it were the only one.
   public let further: [FurtherDestination]
   /// How each file is treated, by its path.
@@ -132,6 +134,7 @@ public struct MountConfiguration: Hashable, Sendable {
     try read.checkCredentials(of: settings)
     ifExists = try read.ifExists(at: settings, texts)
     authorityFile = try read.path(.ca)
+    trust = try read.serverTrust()
     further = try read.furtherDestinations()
     rules = try read.rules(
       destinations: [.main] + further.map(\.name),

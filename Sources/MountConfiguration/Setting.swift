@@ -30,6 +30,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case tusMetadata = "tus-metadata"
   case tusUnclear = "tus-unclear"
   case ca
+  case pin
   case destination
   case upload
   case interrupted
@@ -84,7 +85,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// with `;` or a line break between them.
   public var isList: Bool {
     switch self {
-    case .destination, .ignore, .temporary, .rule, .formExtra, .formOmit, .tusMetadata, .expert: true
+    case .destination, .ignore, .temporary, .rule, .formExtra, .formOmit, .tusMetadata, .pin, .expert: true
     default: false
     }
   }
@@ -106,10 +107,11 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     case .to, .alsoTo, .tokenFile, .basicAuthFile, .tokenCommand, .clientCert, .clientKey, .s3Region, .s3Profile,
       .s3Style, .s3Checksum, .s3IfExists, .ifExists,
       .formField, .formExtra, .formUnclear, .formDigestField, .formOmit, .maxUploadSize, .tusProtocol, .tusProfile,
-      .tusMetadata, .tusUnclear,
+      .tusMetadata, .tusUnclear, .pin,
       .chunkSize:
       .own
-    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .congestion, .uploadPriority, .allowPlainHTTP,
+    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .congestion,
+      .uploadPriority, .allowPlainHTTP,
       .expert:
       .inherited
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,

@@ -67,6 +67,23 @@ extension SettingReader {
     }
   }
 
+  /// What servers' certificates must show.
+  func serverTrust() throws(ConfigurationError) -> ServerTrust {
+    var trust = ServerTrust()
+    if let given = sources[.pin] {
+      guard !given.plainValues.isEmpty else { throw ConfigurationError("\(given.name(of: .pin)) is empty") }
+      for text in given.plainValues {
+        guard let pin = PublicKeyPin(text) else {
+          throw ConfigurationError(
+            "\(given.name(of: .pin)): “\(text)” is no pin; use sha256// and the SHA-256 of a public key in base64, as "
+              + "“uploadfs-mount doctor --json” shows those of a server")
+        }
+        trust.pins.append(pin)
+      }
+    }
+    return trust
+  }
+
   /// The address of a proxy, with nothing in it that others must not see.
   func proxy() throws(ConfigurationError) -> String? {
     guard let given = sources[.proxy] else { return nil }

@@ -343,6 +343,8 @@ public struct TransportError: Error, Hashable, Sendable {
     case tlsFailed
     /// The server's certificate is not acceptable: expired, foreign, for another name.
     case certificateRefused
+    /// No certificate of the server's chain has a public key that is pinned.
+    case pinMismatch
     /// The connection was not established, or the request not answered, in time.
     case timedOut
     /// Slower than the stall limit.

@@ -181,6 +181,7 @@ extension TransportError.Kind: TraceWord {
     case .proxyFailed: "proxy failed"
     case .tlsFailed: "TLS failed"
     case .certificateRefused: "certificate refused"
+    case .pinMismatch: "pin mismatch"
     case .timedOut: "timed out"
     case .stalled: "stalled"
     case .connectionLost: "connection lost"

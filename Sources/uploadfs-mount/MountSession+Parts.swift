@@ -26,8 +26,10 @@ extension MountSession {
   static func connection(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransportConfiguration {
     var settings = CurlTransportConfiguration()
     settings.caFile = configuration.authorityFile
-    for (flag, path) in [("--ca", configuration.authorityFile), ("--client-cert", configuration.clientCertificateFile)]
-    {
+    settings.trust = configuration.trust
+    for (flag, path) in [
+      ("--ca", configuration.authorityFile), ("--client-cert", configuration.clientCertificateFile),
+    ] {
       guard let path, access(path, R_OK) != 0 else { continue }
       throw ToolFailure(.destinationUnusable, "\(flag): the file \(path) cannot be read: \(systemMessage(errno))")
     }

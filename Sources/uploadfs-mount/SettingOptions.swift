@@ -131,6 +131,12 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
+      "A public key that the server's chain of certificates must have, as sha256//BASE64; can be given more than once.",
+      valueName: "key"))
+  var pin: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
       "A further destination, such as 'archive to=s3+https://host/bucket', for files of which a rule says so "
         + "(to=archive); can be given more than once.",
       valueName: "destination"))
@@ -264,7 +270,7 @@ struct SettingOptions: ParsableArguments {
       .maxUploadSize: maxUploadSize, .s3Region: s3Region,
       .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists, .ifExists: ifExists,
       .tusProtocol: tusProtocol, .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata),
-      .tusUnclear: tusUnclear, .ca: ca,
+      .tusUnclear: tusUnclear, .ca: ca, .pin: Self.lines(pin),
       .destination: Self.lines(destination),
       .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),

@@ -166,6 +166,24 @@ struct CurlFailureTests {
   }
 }
 
+extension CurlFailureTests {
+  @Test(arguments: [
+    (
+      TransportError.Kind.tlsFailed, "error:0A00042E:SSL routines::tlsv1 alert protocol version",
+      "host does not speak TLS 1.3"
+    ),
+    (.tlsFailed, "error:0A000102:SSL routines::unsupported protocol", "host does not speak TLS 1.3"),
+    (.tlsFailed, "error:0A00010B:SSL routines::wrong version number", "no secure connection to host"),
+    (
+      .certificateRefused, "SSL: no alternative certificate subject name matches target host name 'host'",
+      "the certificate of host is for another name"
+    ), (.certificateRefused, "SSL certificate problem", "the certificate of host was refused"),
+  ])
+  func eachFaultHasItsWords(kind: TransportError.Kind, detail: String, words: String) {
+    #expect(CurlFailure.message(for: kind, detail, host: "host").hasPrefix(words))
+  }
+}
+
 @Suite("StallMeter")
 struct StallMeterTests {
   let start = ContinuousClock.now

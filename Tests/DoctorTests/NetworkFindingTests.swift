@@ -110,20 +110,47 @@ import TransferModel
 
   private func finding(
     _ certificate: PeerCertificate?, host: String = "upload.example.org", refusal: TransportError? = refusal,
-    serverSeconds: Int64? = nil, older: ServerProbe? = nil, other: ServerProbe? = nil, scheme: String = "https"
+    serverSeconds: Int64? = nil, handshake: HandshakeReport? = nil, older: ServerProbe? = nil,
+    other: ServerProbe? = nil, scheme: String = "https"
   ) throws -> Finding {
+    var verified: ServerProbe?
+    if let handshake {
+      verified = ServerProbe()
+      verified?.handshake = handshake
+    }
     var current = ServerProbe()
     current.certificates = certificate.map { [$0] } ?? []
     return .security(
       of: try #require(ServerAddress(url: "\(scheme)://\(host):8443/")),
       SecurityProbe(
-        current: current, older: older, other: other, refusal: refusal, nowSeconds: Self.now,
+        current: current, verified: verified, older: older, other: other, refusal: refusal, nowSeconds: Self.now,
         serverSeconds: serverSeconds))
   }
 
   @Test func aGoodCertificateIsShownWithItsEnd() throws {
     let finding = try finding(certificate(), refusal: nil)
     #expect(finding.level == .ok && finding.message.hasSuffix("is valid until 2027-04-25."))
+  }
+
+  /// The reasons are words of the transport; what is to be done is not.
+  @Test func whatPoliciesRefuseHasItsAdvice() throws {
+    for (kind, advice) in [
+      (TransportError.Kind.pinMismatch, "--pin")
+    ] {
+      let finding = try finding(certificate(), refusal: TransportError(kind, "the reason"))
+      #expect(finding.level == .problem && finding.message == "the reason.")
+      #expect(finding.advice?.contains(advice) == true)
+    }
+  }
+
+  @Test func whatAHandshakeHasShownIsSaid() throws {
+    var report = HandshakeReport()
+    report.keys = [1, 2].compactMap { PublicKeyPin(digest: Array(repeating: $0, count: 32)) }
+    let plain = try finding(certificate(), refusal: nil, handshake: report)
+    #expect(plain.level == .ok && plain.message.hasSuffix("2027-04-25. Not pinned."))
+    report.pinned = 1
+    let best = try finding(certificate(), refusal: nil, handshake: report)
+    #expect(best.level == .ok && best.message.hasSuffix("Pinned (1 of 2 keys)."))
   }
 
   @Test func aCertificateThatEndsSoonIsAWarning() throws {

@@ -20,6 +20,11 @@ private func configuration(
   return try MountConfiguration(sources)
 }
 
+/// Two pins, in the form that curl has.
+private let pins = [
+  "sha256//AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "sha256//AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=",
+]
+
 /// The one that these settings make wherever they are given.
 private func configurationFromEachPlace(_ values: [Setting: String]) throws -> MountConfiguration {
   let read = try configuration(flags: values)
@@ -79,7 +84,8 @@ extension MountConfiguration {
   @Test func everySetting_canBeGivenInEachPlace() throws {
     let values: [Setting: String] = [
       .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
-      .tokenFile: "/t", .ca: "/c", .ifExists: "refuse", .upload: "on-close",
+      .tokenFile: "/t", .ca: "/c", .pin: "\(pins[0]); \(pins[1])",
+      .ifExists: "refuse", .upload: "on-close",
       .interrupted: "publish", .whenFull: "release", .ignore: "*.log; scratch/**",
       .temporary: "*.writing; incoming/**", .nameTemplate: "{date}/{name}",
       .rule: "*.mov close=wait to=main,archive; raw/** upload=never fsync=remote ",
@@ -97,6 +103,7 @@ extension MountConfiguration {
       "a new setting needs a value in this test")
     let read = try configurationFromEachPlace(values)
     #expect(read.destination.text == "https://a.example.org:8443/base")
+    #expect(read.trust.pins.map(\.description) == pins)
     #expect(read.ifExists == .refuse)
     #expect(read.alternatives.map(\.text) == ["https://b.example.org", "https://10.0.0.5/x"])
     #expect(read.chunkBytes == 1 << 20)
@@ -115,6 +122,24 @@ extension MountConfiguration {
     #expect(read.uploadPriority == .lowest && read.rules.defaults.compress == .lz4)
     #expect(read.further.map(\.name.text) == ["archive", "cold"])
     #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
+  }
+
+  @Test func pins_areEachDestinationsOwn() throws {
+    let flags: [Setting: String] = [
+      .pin: pins[0],
+      .destination: "archive to=https://c.example.org; cold to=https://d.example.org pin=\(pins[1])",
+    ]
+    let further = try configuration(flags: least.merging(flags) { $1 }).further.map(\.configuration.trust)
+    #expect(further.map { $0.pins.map(\.description) } == [[], [pins[1]]])
+  }
+
+  @Test func whatIsNoPin_isRefused() {
+    for (setting, text, words) in [
+      (Setting.pin, "", "is empty"), (.pin, "sha256//AQ==", "is no pin"), (.pin, "\(pins[0]);x", "“x” is no pin"),
+    ] {
+      let said = refusal(flags: least.merging([setting: text]) { $1 })
+      #expect(said.contains(words) && said.contains(setting.flag), "\(said)")
+    }
   }
 
   @Test(.promises("DE9", "DE10")) func furtherDestination_inheritsTheMountsSettings_butNoSecrets() throws {

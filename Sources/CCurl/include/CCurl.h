@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "CCurlHandshakes.h"
+
 /// What the loaded libcurl is and can do; CURLVERSION_NOW is a macro that Swift cannot import.
 static inline curl_version_info_data *uploadfs_curl_version(void) { return curl_version_info(CURLVERSION_NOW); }
 

@@ -74,7 +74,7 @@ struct RetryPolicy: Sendable {
       return .waitOut
     case .transport(let kind):
       switch kind {
-      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused:
+      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch:
         return .pauseDestination
       case .timedOut, .stalled, .connectionLost, .pathLost, .answeredEarly, .protocolViolation, .overloaded, .other:
         return .retryStep
@@ -177,8 +177,9 @@ extension StepFailure.Kind {
     case .transport(let kind):
       switch kind {
       case .timedOut, .stalled, .connectionLost, .pathLost, .protocolViolation, .other: true
-      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .answeredEarly, .cancelled,
-        .bodyUnavailable, .overloaded, .stopped:
+      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch, .answeredEarly,
+        .cancelled, .bodyUnavailable,
+        .overloaded, .stopped:
         false
       }
     case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .sequenceLost, .notReplaceable, .nameTaken,
@@ -245,6 +246,7 @@ extension StepFailure.Kind {
       case .proxyFailed: "proxy-failed"
       case .tlsFailed: "tls-failed"
       case .certificateRefused: "certificate-refused"
+      case .pinMismatch: "pin-mismatch"
       case .timedOut: "timed-out"
       case .stalled: "stalled"
       case .connectionLost: "connection-lost"

@@ -1,0 +1,99 @@
+import CCurl
+import TransferModel
+
+/// Looks into the TLS handshakes of one transfer, from inside them. Belongs to the thread that runs libcurl.
+///
+/// C reaches it through an unretained pointer, which is sound because the watch forgets that in `deinit`: a connection that
+/// outlives the transfer in mid-handshake is refused then.
+final class Handshake {
+  private let host: String
+  private let security: HandshakeSecurity
+  /// The way leads through a proxy that is spoken to over TLS, whose own handshake is none of this.
+  private let isBehindEncryptedProxy: Bool
+  private var watch: OpaquePointer?
+  private var judge: HandshakeJudge
+  /// A connection of the server's was looked at from its beginning.
+  private(set) var isWatched = false
+
+  /// Nil when memory is short.
+  init?(with host: String, _ security: HandshakeSecurity, isBehindEncryptedProxy: Bool) {
+    self.host = host
+    self.security = security
+    self.isBehindEncryptedProxy = isBehindEncryptedProxy
+    judge = HandshakeJudge(host: host, security.trust)
+    watch = uploadfs_watch_new(
+      uploadfs_judge(chain: onChain), Unmanaged.passUnretained(self).toOpaque())
+    guard watch != nil else { return nil }
+  }
+
+  deinit { if let watch { uploadfs_watch_end(watch) } }
+
+  /// Why the last one was ended; nil where it was not, or by somebody else.
+  var refusal: TransportError? { judge.refusal }
+  /// What the last one has shown.
+  var report: HandshakeReport { judge.report }
+
+  /// libcurl has made an SSL_CTX for a new connection.
+  fileprivate func begins(_ easy: UnsafeMutableRawPointer, _ context: UnsafeMutableRawPointer) -> CURLcode {
+    if isBehindEncryptedProxy {
+      // libcurl calls for each hop, and says of none which it is. The server's comes once the proxy has opened the way.
+      var status = 0
+      _ = uploadfs_curl_get_long(easy, CURLINFO_HTTP_CONNECTCODE, &status)
+      guard status / 100 == 2 else { return CURLE_OK }
+    }
+    judge = HandshakeJudge(host: host, security.trust)
+    guard uploadfs_watch_context(watch, context) == 1 else { return CURLE_SSL_CONNECT_ERROR }
+    isWatched = true
+    return CURLE_OK
+  }
+
+  fileprivate func sees(_ chain: uploadfs_chain) -> Bool {
+    var facts = ChainFacts()
+    facts.error = chain.error
+    facts.errorText = chain.error_text.map { String(cString: $0) } ?? ""
+    facts.errorDepth = Int(chain.error_depth)
+    facts.validFromSeconds = Self.seconds(chain.valid_from)
+    facts.validUntilSeconds = Self.seconds(chain.valid_until)
+    let size = Int(UPLOADFS_SHA256_SIZE)
+    let bytes = UnsafeBufferPointer(start: chain.keys, count: chain.key_count * size)
+    facts.keys = stride(from: 0, to: bytes.count, by: size).compactMap {
+      PublicKeyPin(digest: Array(bytes[$0..<$0 + size]))
+    }
+    return judge.see(facts)
+  }
+
+  /// C has no nil.
+  private static func seconds(_ seconds: Int64) -> Int64? { seconds == .min ? nil : seconds }
+
+  fileprivate static func of(_ context: UnsafeMutableRawPointer) -> Handshake {
+    Unmanaged<Handshake>.fromOpaque(context).takeUnretainedValue()
+  }
+}
+
+extension EasyHandle {
+  /// Has this look into the handshakes of what the handle connects to from now on; it must outlive the transfer. nil has the handle's
+  /// transfer say who does: all handles of a multi handle then have the same, as libcurl wants it where they share connections.
+  func setHandshake(_ handshake: Handshake?) throws(TransportError) {
+    try setContextFunction(onContext, handshake.map { Unmanaged.passUnretained($0).toOpaque() })
+  }
+}
+
+// Global functions, so that they carry no isolation to the curl thread.
+
+private func onContext(
+  _ easy: UnsafeMutableRawPointer?, _ context: UnsafeMutableRawPointer?, _ handshake: UnsafeMutableRawPointer?
+) -> CURLcode {
+  guard let easy, let context else { return CURLE_SSL_CONNECT_ERROR }
+  if let handshake { return Handshake.of(handshake).begins(easy, context) }
+  var transfer: UnsafeMutableRawPointer?
+  guard uploadfs_curl_get_private(easy, &transfer) == CURLE_OK, let transfer,
+    // Unretained: the loop keeps it until its easy handle has left the multi handle.
+    let handshake = Unmanaged<CurlTransfer>.fromOpaque(transfer).takeUnretainedValue().handshake
+  else { return CURLE_SSL_CONNECT_ERROR }
+  return handshake.begins(easy, context)
+}
+
+private func onChain(_ context: UnsafeMutableRawPointer?, _ chain: UnsafePointer<uploadfs_chain>?) -> Int32 {
+  guard let context, let chain else { return 0 }
+  return Handshake.of(context).sees(chain.pointee) ? 1 : 0
+}
