@@ -1,23 +1,32 @@
 #define _GNU_SOURCE
 #include "CCurlHandshakes.h"
 
+#include <fts.h>
+#include <openssl/ct.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 struct uploadfs_watch {
   struct uploadfs_judge judge;
   // NULL once the owner has gone.
   void *context;
+  const void *logs;
+  char *added_authorities;
   // The owner's, and one for each SSL_CTX. All are on the thread that runs libcurl.
   unsigned references;
 };
 
 static void release(struct uploadfs_watch *watch) {
   if (watch == NULL || --watch->references > 0) return;
+  free(watch->added_authorities);
   free(watch);
 }
 
@@ -28,17 +37,24 @@ int uploadfs_curl_shares_openssl(void) {
   return (unsigned)atoi(about->ssl_version + 8) == OPENSSL_version_major();
 }
 
-struct uploadfs_watch *uploadfs_watch_new(struct uploadfs_judge judge, void *context) {
+struct uploadfs_watch *uploadfs_watch_new(struct uploadfs_judge judge, void *context, const char *added_authorities) {
   struct uploadfs_watch *watch = calloc(1, sizeof *watch);
   if (watch == NULL) return NULL;
   watch->judge = judge;
   watch->context = context;
   watch->references = 1;
+  if (added_authorities != NULL && (watch->added_authorities = strdup(added_authorities)) == NULL) {
+    free(watch);
+    return NULL;
+  }
   return watch;
 }
 
+void uploadfs_watch_use_logs(struct uploadfs_watch *watch, const void *logs) { watch->logs = logs; }
+
 void uploadfs_watch_end(struct uploadfs_watch *watch) {
   watch->context = NULL;
+  watch->logs = NULL;
   release(watch);
 }
 
@@ -55,6 +71,35 @@ static int put_key_digest(X509 *certificate, uint8_t *digest) {
   const int is_made = count > 0 && EVP_Digest(der, (size_t)count, digest, NULL, EVP_sha256(), NULL) == 1;
   OPENSSL_free(der);
   return is_made;
+}
+
+static int file_holds(const char *path, X509 *wanted) {
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return 0;
+  int found = 0;
+  X509 *certificate;
+  while (!found && (certificate = PEM_read_X509(file, NULL, NULL, NULL)) != NULL) {
+    found = X509_cmp(certificate, wanted) == 0;
+    X509_free(certificate);
+  }
+  fclose(file);
+  return found;
+}
+
+static int is_below(char *folder, X509 *authority) {
+  char *folders[] = {folder, NULL};
+  FTS *tree = fts_open(folders, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+  if (tree == NULL) return 0;
+  int found = 0;
+  FTSENT *entry;
+  while (!found && (entry = fts_read(tree)) != NULL) {
+    const size_t length = strlen(entry->fts_path);
+    // What update-ca-certificates(8) takes.
+    if (entry->fts_info != FTS_F || length < 4 || strcmp(entry->fts_path + length - 4, ".crt") != 0) continue;
+    found = file_holds(entry->fts_path, authority);
+  }
+  fts_close(tree);
+  return found;
 }
 
 static int verify_chain(X509_STORE_CTX *store, void *argument) {
@@ -77,14 +122,109 @@ static int verify_chain(X509_STORE_CTX *store, void *argument) {
   if (is_whole && count > 0) {
     chain.keys = keys;
     chain.key_count = (size_t)count;
+    if (watch->added_authorities != NULL) {
+      chain.is_added_authority = is_below(watch->added_authorities, sk_X509_value(certificates, count - 1));
+    }
   }
-  // What extensions lack is no error of the handshake.
+  // What files and extensions lack is no error of the handshake.
   ERR_clear_error();
   const int goes_on = is_whole && watch->judge.chain(watch->context, &chain) == 1 && is_trusted;
   free(keys);
   if (is_trusted && !goes_on) X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
   return goes_on;
 }
+
+// MARK: Timestamps
+
+#ifdef OPENSSL_NO_CT
+
+void *uploadfs_logs_new(const char *configuration, size_t size) {
+  (void)configuration;
+  (void)size;
+  return NULL;
+}
+
+void uploadfs_logs_free(void *logs) { (void)logs; }
+
+static int watch_timestamps(struct uploadfs_watch *watch, SSL_CTX *context) {
+  (void)context;
+  return watch->logs == NULL;
+}
+
+#else
+
+void *uploadfs_logs_new(const char *configuration, size_t size) {
+  // OpenSSL reads logs from a file by its name, and in no other way.
+  const int file = memfd_create("certificate-logs", MFD_CLOEXEC);
+  if (file < 0) return NULL;
+  char path[32];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  CTLOG_STORE *logs = CTLOG_STORE_new();
+  if (logs != NULL && (write(file, configuration, size) != (ssize_t)size || CTLOG_STORE_load_file(logs, path) != 1)) {
+    CTLOG_STORE_free(logs);
+    logs = NULL;
+  }
+  close(file);
+  ERR_clear_error();
+  return logs;
+}
+
+void uploadfs_logs_free(void *logs) { CTLOG_STORE_free(logs); }
+
+static enum uploadfs_timestamp_validity validity(SCT *timestamp, const CT_POLICY_EVAL_CTX *about) {
+  if (SCT_validate(timestamp, about) < 0) return UPLOADFS_TIMESTAMP_UNREADABLE;
+  switch (SCT_get_validation_status(timestamp)) {
+    case SCT_VALIDATION_STATUS_VALID: return UPLOADFS_TIMESTAMP_VALID;
+    case SCT_VALIDATION_STATUS_INVALID: return UPLOADFS_TIMESTAMP_FORGED;
+    case SCT_VALIDATION_STATUS_UNKNOWN_LOG: return UPLOADFS_TIMESTAMP_UNKNOWN_LOG;
+    default: return UPLOADFS_TIMESTAMP_UNREADABLE;
+  }
+}
+
+// The SSL_CTX owns its store of logs, and there is one SSL_CTX for each connection: reading the logs anew for each costs milliseconds. So its
+// store stays empty, and the timestamps are validated again over one that is shared.
+static CT_POLICY_EVAL_CTX *over_logs(const CT_POLICY_EVAL_CTX *policy, const void *logs) {
+  CT_POLICY_EVAL_CTX *own = CT_POLICY_EVAL_CTX_new();
+  if (own == NULL) return NULL;
+  X509 *issuer = CT_POLICY_EVAL_CTX_get0_issuer(policy);
+  if (CT_POLICY_EVAL_CTX_set1_cert(own, CT_POLICY_EVAL_CTX_get0_cert(policy)) != 1 ||
+      (issuer != NULL && CT_POLICY_EVAL_CTX_set1_issuer(own, issuer) != 1)) {
+    CT_POLICY_EVAL_CTX_free(own);
+    return NULL;
+  }
+  CT_POLICY_EVAL_CTX_set_shared_CTLOG_STORE(own, (CTLOG_STORE *)logs);
+  return own;
+}
+
+static int check_timestamps(const CT_POLICY_EVAL_CTX *policy, const STACK_OF(SCT) *all, void *argument) {
+  struct uploadfs_watch *watch = argument;
+  if (watch->context == NULL || watch->logs == NULL) return 0;
+  const int count = all == NULL ? 0 : sk_SCT_num(all);
+  struct uploadfs_timestamp *timestamps = calloc((size_t)count + 1, sizeof *timestamps);
+  CT_POLICY_EVAL_CTX *about = over_logs(policy, watch->logs);
+  int goes_on = timestamps != NULL && about != NULL;
+  for (int index = 0; goes_on && index < count; index++) {
+    SCT *timestamp = sk_SCT_value(all, index);
+    struct uploadfs_timestamp *facts = &timestamps[index];
+    unsigned char *log = NULL;
+    const size_t size = SCT_get0_log_id(timestamp, &log);
+    facts->validity = size == sizeof facts->log ? validity(timestamp, about) : UPLOADFS_TIMESTAMP_UNREADABLE;
+    if (size == sizeof facts->log) memcpy(facts->log, log, size);
+    facts->is_embedded = SCT_get_source(timestamp) == SCT_SOURCE_X509V3_EXTENSION;
+    facts->milliseconds_since_1970 = SCT_get_timestamp(timestamp);
+  }
+  ERR_clear_error();
+  goes_on = goes_on && watch->judge.timestamps(watch->context, timestamps, (size_t)count) == 1;
+  CT_POLICY_EVAL_CTX_free(about);
+  free(timestamps);
+  return goes_on;
+}
+
+static int watch_timestamps(struct uploadfs_watch *watch, SSL_CTX *context) {
+  return watch->logs == NULL || SSL_CTX_set_ct_validation_callback(context, check_timestamps, watch) == 1;
+}
+
+#endif
 
 // MARK: Installation
 
@@ -104,5 +244,5 @@ int uploadfs_watch_context(struct uploadfs_watch *watch, void *ssl_context) {
   if (watch_index < 0 || SSL_CTX_set_ex_data(context, watch_index, watch) != 1) return 0;
   watch->references++;
   SSL_CTX_set_cert_verify_callback(context, verify_chain, watch);
-  return 1;
+  return watch_timestamps(watch, context);
 }

@@ -493,7 +493,8 @@ extension TransportError.Kind {
   /// Nothing of a request has gone out when it fails so, unless it had been begun before.
   fileprivate var isOfAnUnsentRequest: Bool {
     switch self {
-    case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch:
+    case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch,
+      .transparencyRefused:
       true
     default: false
     }
@@ -507,7 +508,7 @@ extension CurlTransfer {
   /// the answer, whether the server has read the request or not.
   fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
     // Every byte of a request waits for this.
-    if let handshake, handle.fact(CURLINFO_NUM_CONNECTS) > 0, !handshake.isWatched {
+    if let handshake, handle.fact(CURLINFO_NUM_CONNECTS) > 0, !handshake.isWatched || handshake.lacksVerdict {
       isUnwatched = true
       return false
     }

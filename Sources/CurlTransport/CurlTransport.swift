@@ -14,6 +14,7 @@ public final class CurlTransport: HTTPTransport {
   private let settings: TransferSettings
   /// Nil once the thread is being joined, or has been.
   private let thread: Mutex<NamedThread?>
+  private let security: HandshakeSecurity?
 
   /// Checks the configuration and starts the thread.
   public init(
@@ -22,8 +23,10 @@ public final class CurlTransport: HTTPTransport {
     // Thread-safe since libcurl 7.84, and counted: called once for each transport, never undone.
     guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK else { throw .callFailed("curl_global_init") }
     try configuration.validate()
+    let security = try HandshakeSecurity(configuration)
     settings = TransferSettings(
-      configuration: configuration, proxyUse: ProxyUse(configuration.proxy), security: HandshakeSecurity(configuration))
+      configuration: configuration, proxyUse: ProxyUse(configuration.proxy), security: security)
+    self.security = security
     let multi = try Self.makeMulti(settings)
     inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))
     let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings)
@@ -66,6 +69,9 @@ public final class CurlTransport: HTTPTransport {
     inbox.stop()
     thread.withLock { $0.take() }?.join()
   }
+
+  /// Whether certificates need timestamps of logs at present; nil where the installed libcurl lets nobody ask.
+  public var transparency: TransparencyStanding? { security?.standing }
 
   private static func makeMulti(
     _ settings: TransferSettings

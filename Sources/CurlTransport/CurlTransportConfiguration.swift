@@ -183,7 +183,9 @@ extension CurlTransportConfiguration {
 extension ServerTrust {
   /// What was set that can only be kept inside a handshake; nil where nothing was.
   var settingOfHandshakes: String? {
-    pins.isEmpty ? nil : "--pin"
+    if !pins.isEmpty { return "--pin" }
+    if transparency == .always { return "--transparency always" }
+    return transparency == .publicOnly && logListFile != nil ? "--transparency-logs" : nil
   }
 }
 

@@ -65,9 +65,14 @@ public struct ServerProbe: Sendable {
     _ url: String, _ configuration: CurlTransportConfiguration
   ) throws(TransportError) -> Handshake? {
     guard let target = RequestTarget(url: url) else { return nil }
+    let security: HandshakeSecurity?
+    do throws(TransportConfigurationError) {
+      security = try HandshakeSecurity(configuration)
+    } catch {
+      throw TransportError(.other, error.description)
+    }
     let proxyUse = ProxyUse(configuration.proxy)
-    let settings = TransferSettings(
-      configuration: configuration, proxyUse: proxyUse, security: HandshakeSecurity(configuration))
+    let settings = TransferSettings(configuration: configuration, proxyUse: proxyUse, security: security)
     return try settings.handshake(with: target, through: proxyUse.address(forHost: target.host, isEncrypted: true))
   }
 

@@ -44,6 +44,9 @@ extension Finding {
     switch kind {
     case .pinMismatch:
       "If the server's keys were changed on purpose, give the new ones with --pin; else another server answers there."
+    case .transparencyRefused:
+      "Have a certificate made that logs of two operators have vouched for. One of an authority of your own is exempt with --ca FILE "
+        + "and --transparency public-only."
     default: nil
     }
   }
@@ -56,7 +59,7 @@ extension Finding {
     let facts = facts + trust.facts
     let end = trust.sentence.map { ". \($0)." } ?? "."
     guard let until = certificate.validUntilSeconds else {
-      return Finding(.tls, trust.level, found + end, facts: facts)
+      return Finding(.tls, trust.level, found + end, advice: trust.advice, facts: facts)
     }
     let days = (until - probe.nowSeconds) / 86_400
     guard days >= daysMin else {
@@ -65,7 +68,7 @@ extension Finding {
         advice: "Have the server's certificate renewed: afterwards nothing is delivered any more.", facts: facts)
     }
     return Finding(
-      .tls, trust.level, "\(found), and is valid until \(day(until))\(end)", facts: facts)
+      .tls, trust.level, "\(found), and is valid until \(day(until))\(end)", advice: trust.advice, facts: facts)
   }
 
   private static func refused(
@@ -164,18 +167,19 @@ extension TransportError.Kind {
   /// The handshake was ended by what this side verifies, or did not come about.
   var isOfHandshake: Bool {
     switch self {
-    case .tlsFailed, .certificateRefused, .pinMismatch: true
+    case .tlsFailed, .certificateRefused, .pinMismatch, .transparencyRefused: true
     default: false
     }
   }
 }
 
-/// Pins of a server whose certificate was accepted.
+/// Pins and timestamps of a server whose certificate was accepted.
 private struct TrustWords {
   /// Nil where nobody has looked.
   var sentence: String?
   var facts: [Finding.Fact] = []
   var level = Finding.Level.ok
+  var advice: String?
 
   init(_ probe: ServerProbe?) {
     guard let probe else { return }
@@ -185,11 +189,39 @@ private struct TrustWords {
       return
     }
     guard let report = probe.handshake else {
-      sentence = "Pins are not looked at: the TLS of the installed libcurl is not this system's OpenSSL"
+      sentence =
+        "Pins and timestamps of certificate logs are not looked at: the TLS of the installed libcurl is not this system's "
+        + "OpenSSL"
       return
     }
-    sentence = report.pinned.map { "Pinned (\($0) of \(report.keys.count) keys)" } ?? "Not pinned"
+    add(report.pinned.map { "Pinned (\($0) of \(report.keys.count) keys)" } ?? "Not pinned")
     facts.append(.init(key: "public_keys", value: .texts(report.keys.map(\.description))))
     if let pinned = report.pinned { facts.append(.init(key: "pinned_keys", value: .number(Int64(pinned)))) }
+    take(report.transparency)
+  }
+
+  private mutating func add(_ words: String) { sentence = sentence.map { "\($0); \(words)" } ?? words }
+
+  private mutating func take(_ verdict: TransparencyVerdict?) {
+    var code = "unknown"
+    switch verdict {
+    case .notNeeded(let standing)?:
+      code = standing.code
+      add(standing.words)
+      if case .listTooOld = standing {
+        level = .warning
+        advice = "Put a newer list in the place of the file that --transparency-logs names."
+      }
+    case .exempt?:
+      code = "exempt"
+      add("its authority was added on this machine, so that it needs no timestamps of certificate logs")
+    case .accepted(let count, let operators)?:
+      code = "accepted"
+      add("\(Readable.count(count, "timestamp")) of certificate logs, of \(operators.joined(separator: " and "))")
+      facts.append(.init(key: "transparency_timestamps", value: .number(Int64(count))))
+      facts.append(.init(key: "transparency_operators", value: .texts(operators)))
+    case .refused?, nil: break
+    }
+    facts.append(.init(key: "transparency", value: .text(code)))
   }
 }

@@ -31,6 +31,8 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case tusUnclear = "tus-unclear"
   case ca
   case pin
+  case transparency
+  case transparencyLogs = "transparency-logs"
   case destination
   case upload
   case interrupted
@@ -68,7 +70,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// Its value names a file or folder; a relative one in a configuration file starts at that file's folder.
   public var isPath: Bool {
     switch self {
-    case .spool, .tokenFile, .basicAuthFile, .proxyAuthFile, .clientCert, .clientKey, .ca: true
+    case .spool, .tokenFile, .basicAuthFile, .proxyAuthFile, .clientCert, .clientKey, .ca, .transparencyLogs: true
     default: false
     }
   }
@@ -110,7 +112,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
       .tusMetadata, .tusUnclear, .pin,
       .chunkSize:
       .own
-    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .congestion,
+    case .ca, .transparency, .transparencyLogs, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .congestion,
       .uploadPriority, .allowPlainHTTP,
       .expert:
       .inherited

@@ -81,6 +81,13 @@ extension SettingReader {
         trust.pins.append(pin)
       }
     }
+    trust.transparency = try choice(.transparency) ?? .publicOnly
+    trust.logListFile = try path(.transparencyLogs)
+    if trust.transparency == .always, trust.logListFile == nil, let given = sources[.transparency] {
+      throw ConfigurationError(
+        "\(given.name(of: .transparency)): “always” is not possible without a list of logs; give one with "
+          + Setting.transparencyLogs.flag)
+    }
     return trust
   }
 

@@ -65,6 +65,23 @@ public struct PassthroughStatus: Sendable, Hashable {
   }
 }
 
+/// Whether the certificates of a destination's servers need timestamps of certificate logs.
+public struct TransparencyStatus: Hashable, Sendable {
+  /// What rules call the destination.
+  public var destination: String
+  /// What is set with --transparency.
+  public var policy: String
+  /// `enforced`, or why it is not.
+  public var state: String
+
+  /// A destination's.
+  public init(destination: String, policy: String, state: String) {
+    self.destination = destination
+    self.policy = policy
+    self.state = state
+  }
+}
+
 /// What the files of `.uploadfs/` are made of, taken at one moment.
 public struct MountSnapshot: Sendable {
   /// What the engine says.
@@ -77,6 +94,8 @@ public struct MountSnapshot: Sendable {
   public var spool: SpoolStatus
   /// What passes the daemon.
   public var passthrough: PassthroughStatus
+  /// For each destination.
+  public var transparency: [TransparencyStatus]
   /// Settings for experts that are not the usual ones.
   public var expertSettings: [String]
   /// The machine's heat and power.
@@ -85,8 +104,10 @@ public struct MountSnapshot: Sendable {
   /// Puts the facts together.
   public init(
     summary: MountSummary, pipeline: PipelineStatistics, process: DaemonProcess, spool: SpoolStatus,
-    passthrough: PassthroughStatus, expertSettings: [String] = [], telemetry: TelemetryReading
+    passthrough: PassthroughStatus, transparency: [TransparencyStatus] = [], expertSettings: [String] = [],
+    telemetry: TelemetryReading
   ) {
+    self.transparency = transparency
     self.expertSettings = expertSettings
     self.summary = summary
     self.pipeline = pipeline

@@ -71,6 +71,11 @@ enum SummaryDocument {
         $0.field("mode", facts.passthrough.mode.rawValue)
         $0.field("handles", facts.passthrough.handles)
       }
+      json.field("transparency", objects: facts.transparency) {
+        $0.field("destination", $1.destination)
+        $0.field("policy", $1.policy)
+        $0.field("state", $1.state)
+      }
       json.field("expert_settings", strings: facts.expertSettings)
     }
   }

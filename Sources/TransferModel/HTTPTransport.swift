@@ -345,6 +345,8 @@ public struct TransportError: Error, Hashable, Sendable {
     case certificateRefused
     /// No certificate of the server's chain has a public key that is pinned.
     case pinMismatch
+    /// Too few logs have vouched for the server's certificate.
+    case transparencyRefused
     /// The connection was not established, or the request not answered, in time.
     case timedOut
     /// Slower than the stall limit.

@@ -25,11 +25,25 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
   public var description: String { Self.prefix + Base64.encode(digest) }
 }
 
+/// For which certificates logs must have vouched.
+public enum TransparencyPolicy: String, Hashable, Sendable, CaseIterable {
+  /// Those of authorities that came with the system. What the user has added is nothing that public logs take.
+  case publicOnly = "public-only"
+  /// All.
+  case always
+  /// None.
+  case off
+}
+
 /// What a server's certificate must show beyond a chain to an authority that is trusted.
 public struct ServerTrust: Hashable, Sendable {
   /// The chain must have one of these keys; none for any.
   public var pins: [PublicKeyPin] = []
+  /// Which certificates need timestamps of two logs.
+  public var transparency = TransparencyPolicy.publicOnly
+  /// A JSON file with the logs that count; nil where there is none.
+  public var logListFile: String?
 
-  /// Nothing.
+  /// Nothing that needs a file.
   public init() {}
 }

@@ -182,6 +182,7 @@ extension TransportError.Kind: TraceWord {
     case .tlsFailed: "TLS failed"
     case .certificateRefused: "certificate refused"
     case .pinMismatch: "pin mismatch"
+    case .transparencyRefused: "transparency refused"
     case .timedOut: "timed out"
     case .stalled: "stalled"
     case .connectionLost: "connection lost"

@@ -3,6 +3,7 @@ import Destinations
 import FileModel
 import Logging
 import MountConfiguration
+import MountStatus
 import TransferModel
 import UploadEngine
 
@@ -27,6 +28,33 @@ struct DestinationParts: Sendable {
     destination = try MountSession.destination(
       configuration, credential: renewedCredential?.first, renewal: renewal,
       whenConditionsFail: { logger.warning("\($0)") })
+    sayTransparency(logger)
+  }
+
+  /// Whether certificates need timestamps of logs, as things stand.
+  var transparency: TransparencyStatus {
+    let isEncrypted = ([configuration.destination] + configuration.alternatives).contains(where: \.isEncrypted)
+    return TransparencyStatus(
+      destination: name.text, policy: configuration.trust.transparency.rawValue,
+      state: isEncrypted ? transport.transparency?.code ?? "unavailable" : "no-tls")
+  }
+
+  /// Once, at the start.
+  private func sayTransparency(_ logger: Logger) {
+    guard transparency.state != "no-tls", configuration.trust.transparency != .off else { return }
+    let place: Logger.Metadata = ["to": "\(configuration.address)"]
+    switch transport.transparency {
+    case let standing?:
+      if case .listTooOld = standing {
+        logger.warning("\(standing.words)", metadata: place)
+      } else {
+        logger.info("\(standing.words)", metadata: place)
+      }
+    case nil:
+      logger.info(
+        "Certificate Transparency is not enforced: the TLS of the installed libcurl is not this system's OpenSSL",
+        metadata: place)
+    }
   }
 
   /// The engine that delivers there, over what earlier runs left in its place. `rules` are the mount's, for all destinations.

@@ -28,7 +28,8 @@ extension MountSession {
     settings.caFile = configuration.authorityFile
     settings.trust = configuration.trust
     for (flag, path) in [
-      ("--ca", configuration.authorityFile), ("--client-cert", configuration.clientCertificateFile),
+      ("--ca", configuration.authorityFile), ("--transparency-logs", configuration.trust.logListFile),
+      ("--client-cert", configuration.clientCertificateFile),
     ] {
       guard let path, access(path, R_OK) != 0 else { continue }
       throw ToolFailure(.destinationUnusable, "\(flag): the file \(path) cannot be read: \(systemMessage(errno))")
@@ -189,7 +190,8 @@ extension MountSession {
 extension MountSession {
   /// The files that show the mount as a whole.
   static func controlFiles(
-    _ configuration: MountConfiguration, _ source: AttachedStatus, _ identity: SpoolIdentity
+    _ configuration: MountConfiguration, _ destinations: [DestinationParts], _ source: AttachedStatus,
+    _ identity: SpoolIdentity
   ) -> [ControlFile] {
     let telemetry = TelemetryReader()
     let process = DaemonProcess.current
@@ -208,7 +210,7 @@ extension MountSession {
           at: spool, freeBytes: source.spoolFreeBytes, reserveBytes: reserveBytes, captures: captures,
           trouble: source.spoolTrouble, renewal: identity.renewal),
         passthrough: PassthroughStatus(mode: passthrough, handles: source.passthroughHandles),
-        expertSettings: expertSettings, telemetry: telemetry.reading())
+        transparency: destinations.map(\.transparency), expertSettings: expertSettings, telemetry: telemetry.reading())
     }
   }
 }

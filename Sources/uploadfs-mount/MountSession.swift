@@ -43,7 +43,7 @@ final class MountSession: Sendable {
         spool: configuration.spool, rules: configuration.rules, reserveBytes: configuration.reserveBytes,
         logger: logger, pause: Signals.pause)
       let statusTree = StatusTree(
-        source: source, controlFiles: Self.controlFiles(configuration, source, state.identity))
+        source: source, controlFiles: Self.controlFiles(configuration, destinations, source, state.identity))
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in
           let engine = try parts.engine(

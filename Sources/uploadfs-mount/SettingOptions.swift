@@ -137,6 +137,14 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
+      "Which certificates need timestamps of two logs: public-only (default), always or off.", valueName: "policy"))
+  var transparency: String?
+
+  @Option(help: ArgumentHelp("JSON file of the certificate logs that count.", valueName: "file"))
+  var transparencyLogs: String?
+
+  @Option(
+    help: ArgumentHelp(
       "A further destination, such as 'archive to=s3+https://host/bucket', for files of which a rule says so "
         + "(to=archive); can be given more than once.",
       valueName: "destination"))
@@ -270,7 +278,8 @@ struct SettingOptions: ParsableArguments {
       .maxUploadSize: maxUploadSize, .s3Region: s3Region,
       .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists, .ifExists: ifExists,
       .tusProtocol: tusProtocol, .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata),
-      .tusUnclear: tusUnclear, .ca: ca, .pin: Self.lines(pin),
+      .tusUnclear: tusUnclear, .ca: ca, .pin: Self.lines(pin), .transparency: transparency,
+      .transparencyLogs: transparencyLogs,
       .destination: Self.lines(destination),
       .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),

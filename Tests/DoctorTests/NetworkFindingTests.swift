@@ -135,7 +135,7 @@ import TransferModel
   /// The reasons are words of the transport; what is to be done is not.
   @Test func whatPoliciesRefuseHasItsAdvice() throws {
     for (kind, advice) in [
-      (TransportError.Kind.pinMismatch, "--pin")
+      (TransportError.Kind.pinMismatch, "--pin"), (.transparencyRefused, "logs of two operators"),
     ] {
       let finding = try finding(certificate(), refusal: TransportError(kind, "the reason"))
       #expect(finding.level == .problem && finding.message == "the reason.")
@@ -146,11 +146,20 @@ import TransferModel
   @Test func whatAHandshakeHasShownIsSaid() throws {
     var report = HandshakeReport()
     report.keys = [1, 2].compactMap { PublicKeyPin(digest: Array(repeating: $0, count: 32)) }
+    report.transparency = .notNeeded(.withoutList)
     let plain = try finding(certificate(), refusal: nil, handshake: report)
-    #expect(plain.level == .ok && plain.message.hasSuffix("2027-04-25. Not pinned."))
+    #expect(plain.level == .ok && plain.message.hasSuffix("(--transparency-logs)."))
+    #expect(
+      plain.message.contains("2027-04-25. Not pinned; Certificate Transparency is not enforced: there is no list"))
     report.pinned = 1
+    report.transparency = .accepted(timestamps: 3, operators: ["Elm", "Oak"])
     let best = try finding(certificate(), refusal: nil, handshake: report)
-    #expect(best.level == .ok && best.message.hasSuffix("Pinned (1 of 2 keys)."))
+    #expect(best.message.contains("Pinned (1 of 2 keys); 3 timestamps of certificate logs, of Elm and Oak."))
+    #expect(best.level == .ok)
+    report.transparency = .notNeeded(.listTooOld(days: 80))
+    #expect(try finding(certificate(), refusal: nil, handshake: report).level == .warning)
+    report.transparency = .exempt
+    #expect(try finding(certificate(), refusal: nil, handshake: report).level == .ok)
   }
 
   @Test func aCertificateThatEndsSoonIsAWarning() throws {

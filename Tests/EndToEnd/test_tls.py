@@ -1,16 +1,18 @@
-"""What a server's certificate must show beyond a name and an authority: pinned keys. It is decided
-in the handshake, with certificates that the tests make."""
+"""What a server's certificate must show beyond a name and an authority: pinned keys, timestamps of certificate logs. All of
+it is decided in the handshake, with certificates and logs that the tests make."""
 
 import pathlib
+import re
 import subprocess
 import threading
 import time
 
 import pytest
 
-from certificates import tls_1_3
+from certificates import Authority, tls_1_3
 from harness import Server, wait_until
 from logged_certificates import DAY, Issuer, Log, day, write_list
+from promises import needs
 from proxies import Tinyproxy
 from test_doctor import diagnose
 from throttle import ThrottlingProxy
@@ -107,6 +109,10 @@ def examine(server, ca, *options, **more):
     return finding, finding.get("facts", {})
 
 
+def always(world):
+    return "--transparency", "always", "--transparency-logs", world.list
+
+
 # MARK: Pins
 
 
@@ -178,6 +184,164 @@ def test_the_handshake_with_a_proxy_is_left_alone_and_the_one_through_it_is_not(
             other.stop_at_once()
     finally:
         assert proxy.close() == []
+
+
+# MARK: Certificate Transparency
+
+
+@pytest.mark.parametrize("way", ["embedded", "handshake", "staple", "mixed"])
+def test_timestamps_of_two_operators_count_however_they_come(serve, world, way):
+    first, second = world.two
+    leaf = world.issuer.issue("leaf", world.two if way == "embedded" else [first] if way == "mixed" else ())
+    options = []
+    if way in ("handshake", "mixed"):
+        options += ["-serverinfo", leaf.server_info(*([second] if way == "mixed" else world.two))]
+    if way == "staple":
+        options += ["-status_file", leaf.staple(timestamps=world.two)]
+    finding, facts = examine(serve(leaf, *options), world.issuer.certificate, *always(world))
+    assert finding["level"] == "ok", finding
+    assert facts["transparency"] == "accepted" and facts["transparency_timestamps"] == 2
+    assert facts["transparency_operators"] == ["Elm", "Oak"] and "of Elm and Oak" in finding["message"]
+
+
+def too_few(world):
+    """Certificates that logs have not vouched for enough, and what is said of each."""
+    first, second, third = world.first.timestamp, world.second.timestamp, world.third.timestamp
+    late = lambda entry: world.retired.timestamp(entry, at=time.time() - 5 * DAY)  # noqa: E731
+    return {
+        "none": ([], "it shows no timestamps"),
+        "one": ([first], "one timestamp counts, that of the log “first” (Elm)"),
+        "one operator": ([first, third], "all timestamps that count are of logs of one operator, Elm"),
+        "one log twice": ([first, first], "one timestamp counts"),
+        "forged": ([first, lambda entry: world.second.timestamp(entry, forged=True)], "one is forged"),
+        "of tomorrow": ([first, lambda entry: world.second.timestamp(entry, at=time.time() + DAY)], "one is forged"),
+        "retired": ([first, late], f"“retired”, which was retired on {day(world.retired.since)}"),
+        "of another year": ([first, world.other_year.timestamp], "“other-year”, which takes no certificates that end on"),
+        "unlisted": ([first, world.unlisted.timestamp], "one is of a log that is not in the list"),
+    }
+
+
+@pytest.mark.parametrize("case", [
+    "none", "one", "one operator", "one log twice", "forged", "of tomorrow", "retired", "of another year", "unlisted"])
+def test_too_few_timestamps_are_refused_with_their_reason(serve, world, case):
+    embedded, words = too_few(world)[case]
+    finding, _ = examine(serve(world.issuer.issue("leaf", embedded)), world.issuer.certificate, *always(world))
+    assert finding["level"] == "problem" and words in finding["message"], finding
+    assert "two certificate logs of different operators" in finding["message"]
+
+
+def test_a_retired_log_counts_for_what_it_took_before(serve, world):
+    embedded = [world.first.timestamp, lambda entry: world.retired.timestamp(entry, at=time.time() - 11 * DAY)]
+    finding, facts = examine(serve(world.issuer.issue("leaf", embedded)), world.issuer.certificate, *always(world))
+    assert finding["level"] == "ok" and facts["transparency_operators"] == ["Ash", "Elm"]
+
+
+def test_a_certificate_that_is_its_own_authority_is_refused_where_all_need_timestamps(serve, folder, world):
+    """OpenSSL asks about none of such a certificate."""
+    made = Authority(folder / "alone")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-key", made.key, "-days", "60", "-subj", "/CN=alone", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-out", made.certificate], check=True, capture_output=True)
+    server = serve((made.certificate, made.key))
+    finding, _ = examine(server, made.certificate, *always(world))
+    assert finding["level"] == "problem" and "it is its own authority" in finding["message"], finding
+    assert examine(server, made.certificate)[0]["level"] == "ok"
+
+
+@needs("root")
+def test_only_what_came_with_the_system_needs_timestamps(serve, folder, world):
+    """The default, with a list. Authorities of --ca and those that were added to the system are exempt."""
+    bare, logged = world.issuer.issue("bare"), world.issuer.issue("logged", world.two)
+    added = folder / "added" / "ours"
+    added.mkdir(parents=True)
+
+    def examined(leaf, ca=None):
+        server = serve(leaf)
+        script = (
+            f"mount --bind {world.issuer.certificate} /etc/ssl/certs/ca-certificates.crt && "
+            f"mount --bind {added.parent} /usr/local/share/ca-certificates && exec \"$@\"")
+        finding = diagnose(
+            "--to", f"https://127.0.0.1:{server.port}", *(["--ca", ca] if ca else []), "--transparency-logs", world.list,
+            "--no-test-file", "--no-throughput", prefix=("unshare", "-m", "sh", "-ec", script, "sh")).finding("tls")
+        return finding["level"], finding.get("facts", {}).get("transparency"), finding["message"]
+
+    level, _, message = examined(bare)
+    assert level == "problem" and "it shows no timestamps" in message, message
+    assert examined(logged)[:2] == ("ok", "accepted")
+    assert examined(bare, ca=world.issuer.certificate)[:2] == ("ok", "exempt")
+    # Where update-ca-certificates(8) looks, also further down, and among others in one file.
+    other = Issuer(folder / "other")
+    (added / "two.crt").write_text(other.certificate.read_text() + world.issuer.certificate.read_text())
+    assert examined(bare)[:2] == ("ok", "exempt")
+
+
+def test_a_list_that_is_too_old_warns_and_is_not_enforced(serve, world):
+    server = serve(world.issuer.issue("leaf"))
+    write_list(world.list, world.first, world.second, days=71)
+    finding, facts = examine(server, world.issuer.certificate, *always(world))
+    assert finding["level"] == "warning" and facts["transparency"] == "list-too-old"
+    assert "the list of logs is 71 days old" in finding["message"] and "--transparency-logs" in finding["advice"]
+    write_list(world.list, world.first, world.second, days=70)
+    assert examine(server, world.issuer.certificate, *always(world))[0]["level"] == "problem"
+
+
+def test_transparency_can_be_turned_off(serve, world):
+    server = serve(world.issuer.issue("leaf"))
+    finding, facts = examine(
+        server, world.issuer.certificate, "--transparency", "off", "--transparency-logs", world.list)
+    assert finding["level"] == "ok" and facts["transparency"] == "off"
+
+
+def test_what_cannot_be_kept_is_refused_at_the_start(new_mount, receiver, folder, world):
+    mount = new_mount(receiver, start=False)
+
+    def refused(*options):
+        mount.options = options
+        code, text = mount.start_and_fail()
+        assert code in (14, 15), text
+        return text
+
+    assert "without a list of logs" in refused("--transparency", "always")
+    assert "is no pin" in refused("--pin", "sha256//c2hvcnQ=")
+    assert "No such file" in refused("--transparency-logs", folder / "missing.json")
+    wrong = folder / "wrong.json"
+    for text, words in (
+            ("{", "is no list of certificate logs"),
+            ('{"log_list_timestamp": "2026-11-22T00:00:00Z", "operators": []}', "names no log"),
+            ('{"operators": []}', "does not say of when it is"),
+            (world.list.read_text().replace('"usable"', '"us", "able"', 1), "is no list of certificate logs"),
+            (re.sub(r'"key": "....', '"key": "AAAA', world.list.read_text().replace("log_id", "x")), "OpenSSL cannot read"),
+            (re.sub(r'"key": "....', '"key": "AAAA', world.list.read_text()), "is not the key's SHA-256")):
+        wrong.write_text(text)
+        message = refused("--transparency-logs", wrong)
+        assert words in message and str(wrong) in message, message
+
+
+def test_log_and_summary_say_that_timestamps_are_not_asked_for(new_mount, receiver, world):
+    mount = new_mount(receiver)
+    assert mount.program.log.count("Certificate Transparency is not enforced: there is no list of logs") == 1
+    assert mount.summary()["transparency"] == [{"destination": "main", "policy": "public-only", "state": "no-list"}]
+
+
+def test_a_certificate_that_logs_do_not_know_stops_deliveries_until_it_is_exchanged(new_receiver, new_mount, serve, world):
+    """The list is read anew when it has changed, and the mount goes on."""
+    good, bare = world.issuer.issue("good", world.two), world.issuer.issue("bare", world.two[:1])
+    receiver = new_receiver(certificate=good.files, ca=world.issuer.certificate)
+    receiver.stop()
+    impostor = serve(bare, port=receiver.port)
+    mount = new_mount(receiver, *always(world), "--pin", world.issuer.key.pin, *SOON_AGAIN)
+    assert mount.summary()["transparency"][0]["state"] == "enforced"
+    (mount.root / "one.mov").write_bytes(b"1" * 5000)
+    error = wait_until(lambda: refusal(mount, "one.mov", "transparency-refused"), mount.program.describe)
+    assert "one timestamp counts, that of the log “first” (Elm)" in error["message"]
+    assert impostor.requests == b""
+
+    impostor.close()
+    receiver.start()
+    mount.wait_for("one.mov", "complete", timeout=90)
+    write_list(world.list, world.first, world.second, days=80)
+    wait_until(lambda: mount.summary()["transparency"][0]["state"] == "list-too-old", "the list is read anew")
+    assert (receiver.files / "one.mov").read_bytes() == b"1" * 5000
 
 
 # MARK: Words of the certificate's own faults

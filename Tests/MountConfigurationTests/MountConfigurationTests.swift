@@ -84,7 +84,7 @@ extension MountConfiguration {
   @Test func everySetting_canBeGivenInEachPlace() throws {
     let values: [Setting: String] = [
       .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
-      .tokenFile: "/t", .ca: "/c", .pin: "\(pins[0]); \(pins[1])",
+      .tokenFile: "/t", .ca: "/c", .pin: "\(pins[0]); \(pins[1])", .transparency: "always", .transparencyLogs: "/l",
       .ifExists: "refuse", .upload: "on-close",
       .interrupted: "publish", .whenFull: "release", .ignore: "*.log; scratch/**",
       .temporary: "*.writing; incoming/**", .nameTemplate: "{date}/{name}",
@@ -103,7 +103,8 @@ extension MountConfiguration {
       "a new setting needs a value in this test")
     let read = try configurationFromEachPlace(values)
     #expect(read.destination.text == "https://a.example.org:8443/base")
-    #expect(read.trust.pins.map(\.description) == pins)
+    #expect(read.trust.pins.map(\.description) == pins && read.trust.transparency == .always)
+    #expect(read.trust.logListFile == "/l")
     #expect(read.ifExists == .refuse)
     #expect(read.alternatives.map(\.text) == ["https://b.example.org", "https://10.0.0.5/x"])
     #expect(read.chunkBytes == 1 << 20)
@@ -124,18 +125,20 @@ extension MountConfiguration {
     #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
   }
 
-  @Test func pins_areEachDestinationsOwn() throws {
+  @Test func pins_areEachDestinationsOwn_andTheListOfLogsIsForAll() throws {
     let flags: [Setting: String] = [
-      .pin: pins[0],
-      .destination: "archive to=https://c.example.org; cold to=https://d.example.org pin=\(pins[1])",
+      .pin: pins[0], .transparencyLogs: "/l", .transparency: "always",
+      .destination: "archive to=https://c.example.org; cold to=https://d.example.org pin=\(pins[1]) transparency=off",
     ]
     let further = try configuration(flags: least.merging(flags) { $1 }).further.map(\.configuration.trust)
     #expect(further.map { $0.pins.map(\.description) } == [[], [pins[1]]])
+    #expect(further.map(\.transparency) == [.always, .off] && further.map(\.logListFile) == ["/l", "/l"])
   }
 
-  @Test func whatIsNoPin_isRefused() {
+  @Test func whatIsNoPolicy_isRefused() {
     for (setting, text, words) in [
       (Setting.pin, "", "is empty"), (.pin, "sha256//AQ==", "is no pin"), (.pin, "\(pins[0]);x", "“x” is no pin"),
+      (.transparency, "always", "without a list of logs"), (.transparency, "on", "use one of public-only, always, off"),
     ] {
       let said = refusal(flags: least.merging([setting: text]) { $1 })
       #expect(said.contains(words) && said.contains(setting.flag), "\(said)")

@@ -33,6 +33,7 @@ import Testing
     facts.summary.nextAttemptMilliseconds = .min
     facts.summary.failedPaths = [RelativePath("a"), RelativePath(bytes: [0xff])]
     facts.expertSettings = ["prefetch=5"]
+    facts.transparency = [TransparencyStatus(destination: "main", policy: "public-only", state: "list-too-old")]
     facts.spool.renewal = SpoolIdentity.Renewal(server: "https://a", count: 4, knownCount: 7, atMilliseconds: 5)
     facts.pipeline.bytesFromMappings = 1 << 40
     facts.pipeline.blocksMapped = 15
@@ -66,6 +67,11 @@ import Testing
     #expect(document["process", "started"]?.text == "2023-11-14T22:13:20.000Z")
     #expect(document["spool", "reserve_bytes"] == .number(6))
     #expect(document["spool", "renewed"]?["known_start"] == .number(7))
+    guard case .array(let transparency)? = document["transparency"] else {
+      Issue.record("no transparency")
+      return
+    }
+    #expect(transparency.map { $0["state"] } == [.string("list-too-old")])
     #expect(document["passthrough", "mode"] == .string("read") && document["passthrough", "handles"] == .number(2))
     #expect(document["compressed", "zstd"]?["plain_bytes"] == .number(1000))
     #expect(document["compressed", "zstd"]?["sent_bytes"] == .number(450))

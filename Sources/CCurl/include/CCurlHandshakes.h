@@ -1,5 +1,5 @@
 /// What TLS handshakes show, told from inside them: before the client says that it is content, and so before anything of a request goes
-/// out. A callback of OpenSSL gathers facts and asks a judge, who is written in Swift. OpenSSL's headers stay in the C file: they are macros to
+/// out. Callbacks of OpenSSL gather facts and ask a judge, who is written in Swift. OpenSSL's headers stay in the C file: they are macros to
 /// a large part, which Swift cannot import.
 #ifndef UPLOADFS_CCURL_HANDSHAKES_H
 #define UPLOADFS_CCURL_HANDSHAKES_H
@@ -27,23 +27,53 @@ struct uploadfs_chain {
   /// SHA-256 of each certificate's SubjectPublicKeyInfo, one after another, the server's own first. None where there is an error.
   const uint8_t *keys;
   size_t key_count;
+  /// The authority that the chain leads to lies, as PEM, in a file NAME.crt below the folder of the watch.
+  int is_added_authority;
 };
 
-/// Who decides. It answers 1 to go on and 0 to end the handshake, on the thread that runs libcurl. It is not called for a session that is
-/// resumed: what was decided when it began holds for it.
+enum uploadfs_timestamp_validity {
+  UPLOADFS_TIMESTAMP_VALID,
+  /// The signature is not the log's, or the time lies ahead.
+  UPLOADFS_TIMESTAMP_FORGED,
+  UPLOADFS_TIMESTAMP_UNKNOWN_LOG,
+  /// Of a version that OpenSSL does not know, or without what its signature is about.
+  UPLOADFS_TIMESTAMP_UNREADABLE,
+};
+
+/// A signed certificate timestamp (RFC 6962).
+struct uploadfs_timestamp {
+  uint8_t log[UPLOADFS_SHA256_SIZE];
+  enum uploadfs_timestamp_validity validity;
+  /// It stands in the certificate itself; others come in the handshake or in the OCSP response, and can be exchanged.
+  int is_embedded;
+  uint64_t milliseconds_since_1970;
+};
+
+/// Who decides. Each answers 1 to go on and 0 to end the handshake; they are called in this order, on the thread that runs libcurl. None
+/// is called for a session that is resumed: what was decided when it began holds for it.
 struct uploadfs_judge {
   int (*chain)(void *context, const struct uploadfs_chain *chain);
+  /// Called only where the watch has logs, and the chain is longer than the server's own certificate.
+  int (*timestamps)(void *context, const struct uploadfs_timestamp *timestamps, size_t count);
 };
 
 /// What looks at the handshakes of one owner. Its callbacks may outlive the owner in an SSL_CTX, and then refuse.
 struct uploadfs_watch;
 
-/// NULL without memory. `context` is handed to the judge until the watch ends.
-struct uploadfs_watch *uploadfs_watch_new(struct uploadfs_judge judge, void *context);
+/// NULL without memory. `context` is handed to the judge until the watch ends. `added_authorities` is a folder, which is looked through
+/// only when it is given.
+struct uploadfs_watch *uploadfs_watch_new(struct uploadfs_judge judge, void *context, const char *added_authorities);
+/// Uses these logs, which stay the caller's, from now on.
+void uploadfs_watch_use_logs(struct uploadfs_watch *watch, const void *logs);
 /// Installs the watch in an SSL_CTX; for CURLOPT_SSL_CTX_FUNCTION. 0 where that is not possible.
 int uploadfs_watch_context(struct uploadfs_watch *watch, void *ssl_context);
 /// The owner goes.
 void uploadfs_watch_end(struct uploadfs_watch *watch);
+
+/// Logs for timestamps, from the text of a configuration of OpenSSL's (`enabled_logs=…`, and a section with `key` for each). NULL where
+/// it is not understood, or OpenSSL was built without Certificate Transparency.
+void *uploadfs_logs_new(const char *configuration, size_t size);
+void uploadfs_logs_free(void *logs);
 
 /// For CURLOPT_SSL_CTX_FUNCTION, with what it is handed.
 static inline CURLcode uploadfs_curl_set_context_function(CURL *easy, curl_ssl_ctx_callback function, void *context) {

@@ -12,6 +12,8 @@ final class Handshake {
   private let isBehindEncryptedProxy: Bool
   private var watch: OpaquePointer?
   private var judge: HandshakeJudge
+  /// Those of the watch, which must not go before it.
+  private var logs: TransparencyLogs?
   /// A connection of the server's was looked at from its beginning.
   private(set) var isWatched = false
 
@@ -20,9 +22,12 @@ final class Handshake {
     self.host = host
     self.security = security
     self.isBehindEncryptedProxy = isBehindEncryptedProxy
-    judge = HandshakeJudge(host: host, security.trust)
+    judge = HandshakeJudge(host: host, security.trust, .withoutList, nil, hasOwnAuthorities: false)
+    let asksForAdded =
+      security.source != nil && security.trust.transparency == .publicOnly && !security.hasOwnAuthorities
     watch = uploadfs_watch_new(
-      uploadfs_judge(chain: onChain), Unmanaged.passUnretained(self).toOpaque())
+      uploadfs_judge(chain: onChain, timestamps: onTimestamps),
+      Unmanaged.passUnretained(self).toOpaque(), asksForAdded ? HandshakeSecurity.addedAuthorities : nil)
     guard watch != nil else { return nil }
   }
 
@@ -32,6 +37,8 @@ final class Handshake {
   var refusal: TransportError? { judge.refusal }
   /// What the last one has shown.
   var report: HandshakeReport { judge.report }
+  /// It came to its end without a question that had to be asked.
+  var lacksVerdict: Bool { judge.lacksVerdict }
 
   /// libcurl has made an SSL_CTX for a new connection.
   fileprivate func begins(_ easy: UnsafeMutableRawPointer, _ context: UnsafeMutableRawPointer) -> CURLcode {
@@ -41,7 +48,14 @@ final class Handshake {
       _ = uploadfs_curl_get_long(easy, CURLINFO_HTTP_CONNECTCODE, &status)
       guard status / 100 == 2 else { return CURLE_OK }
     }
-    judge = HandshakeJudge(host: host, security.trust)
+    let logs = security.source?.current
+    let standing = security.standing(with: logs?.list)
+    judge = HandshakeJudge(
+      host: host, security.trust, standing, logs?.list, hasOwnAuthorities: security.hasOwnAuthorities)
+    var isEnforced = false
+    if case .enforced = standing { isEnforced = true }
+    uploadfs_watch_use_logs(watch, isEnforced ? logs?.pointer : nil)
+    self.logs = logs
     guard uploadfs_watch_context(watch, context) == 1 else { return CURLE_SSL_CONNECT_ERROR }
     isWatched = true
     return CURLE_OK
@@ -59,7 +73,24 @@ final class Handshake {
     facts.keys = stride(from: 0, to: bytes.count, by: size).compactMap {
       PublicKeyPin(digest: Array(bytes[$0..<$0 + size]))
     }
+    facts.isAddedAuthority = chain.is_added_authority != 0
     return judge.see(facts)
+  }
+
+  fileprivate func sees(_ timestamps: UnsafeBufferPointer<uploadfs_timestamp>) -> Bool {
+    judge.see(
+      timestamps.map { timestamp in
+        let validity: TimestampFacts.Validity =
+          switch timestamp.validity {
+          case UPLOADFS_TIMESTAMP_VALID: .valid
+          case UPLOADFS_TIMESTAMP_FORGED: .forged
+          case UPLOADFS_TIMESTAMP_UNKNOWN_LOG: .unknownLog
+          default: .unreadable
+          }
+        return TimestampFacts(
+          log: withUnsafeBytes(of: timestamp.log) { Array($0) }, validity: validity,
+          isEmbedded: timestamp.is_embedded != 0, millisecondsSince1970: timestamp.milliseconds_since_1970)
+      })
   }
 
   /// C has no nil.
@@ -96,4 +127,11 @@ private func onContext(
 private func onChain(_ context: UnsafeMutableRawPointer?, _ chain: UnsafePointer<uploadfs_chain>?) -> Int32 {
   guard let context, let chain else { return 0 }
   return Handshake.of(context).sees(chain.pointee) ? 1 : 0
+}
+
+private func onTimestamps(
+  _ context: UnsafeMutableRawPointer?, _ timestamps: UnsafePointer<uploadfs_timestamp>?, _ count: Int
+) -> Int32 {
+  guard let context else { return 0 }
+  return Handshake.of(context).sees(UnsafeBufferPointer(start: timestamps, count: count)) ? 1 : 0
 }

@@ -14,4 +14,27 @@ struct ChainFacts: Hashable {
   var validUntilSeconds: Int64?
   /// The public keys, the server's own first and its authority's last.
   var keys: [PublicKeyPin] = []
+  /// The authority was added on this machine.
+  var isAddedAuthority = false
+}
+
+/// The signed timestamp of a certificate log (RFC 6962).
+struct TimestampFacts: Hashable {
+  /// What a look at its signature has shown.
+  enum Validity: Hashable {
+    case valid
+    /// The signature is not the log's, or the time lies ahead.
+    case forged
+    case unknownLog
+    case unreadable
+  }
+
+  /// SHA-256 of the log's key.
+  var log: [UInt8]
+  /// What a look at its signature has shown.
+  var validity: Validity
+  /// It stands in the certificate, and cannot be exchanged.
+  var isEmbedded: Bool
+  /// When the log has promised to take the certificate.
+  var millisecondsSince1970: UInt64
 }

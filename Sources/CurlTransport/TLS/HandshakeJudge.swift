@@ -6,23 +6,40 @@ public struct HandshakeReport: Hashable, Sendable {
   public var keys: [PublicKeyPin] = []
   /// How many of them are pinned; nil where nothing is.
   public var pinned: Int?
+  /// What the timestamps of logs are worth.
+  public var transparency: TransparencyVerdict?
 
   /// Nothing seen.
   public init() {}
 }
 
-/// Decides about one handshake. Pure.
+/// Decides about one handshake. Pure: facts in, in the order in which OpenSSL finds them.
 struct HandshakeJudge {
   private let host: String
   private let trust: ServerTrust
+  private let standing: TransparencyStanding
+  private let list: TransparencyLogList?
+  /// All authorities that are trusted are the user's own choice.
+  private let hasOwnAuthorities: Bool
+  private var endSeconds: Int64?
+  private var needsTimestamps = false
   private(set) var report = HandshakeReport()
   /// Why the handshake is ended; nil while it goes on.
   private(set) var refusal: TransportError?
 
-  init(host: String, _ trust: ServerTrust) {
+  init(
+    host: String, _ trust: ServerTrust, _ standing: TransparencyStanding, _ list: TransparencyLogList?,
+    hasOwnAuthorities: Bool
+  ) {
     self.host = host
     self.trust = trust
+    self.standing = standing
+    self.list = list
+    self.hasOwnAuthorities = hasOwnAuthorities
   }
+
+  /// Timestamps are needed, and nobody has asked for a verdict: OpenSSL has left the question out.
+  var lacksVerdict: Bool { needsTimestamps && report.transparency == nil }
 
   /// The chain of certificates. True to go on.
   mutating func see(_ chain: ChainFacts) -> Bool {
@@ -32,8 +49,9 @@ struct HandshakeJudge {
         .certificateRefused,
         "\(ChainVerdict.words(chain, host: host)) (\(detail))\(CurlFailure.doubtOfClock(detail))")
     }
+    endSeconds = chain.validUntilSeconds
     report.keys = chain.keys
-    return seePins(chain)
+    return seePins(chain) && seeAuthority(chain)
   }
 
   private mutating func seePins(_ chain: ChainFacts) -> Bool {
@@ -46,6 +64,37 @@ struct HandshakeJudge {
       .pinMismatch,
       "no certificate of \(host), or of the authorities behind it, has a public key that is pinned; theirs are \(keys). "
         + "If they were changed on purpose, give the new ones with --pin")
+  }
+
+  private mutating func seeAuthority(_ chain: ChainFacts) -> Bool {
+    guard case .enforced = standing else {
+      report.transparency = .notNeeded(standing)
+      return true
+    }
+    if trust.transparency == .publicOnly, hasOwnAuthorities || chain.isAddedAuthority {
+      report.transparency = .exempt
+      return true
+    }
+    needsTimestamps = true
+    // OpenSSL asks about none of a certificate that is its own authority.
+    guard chain.keys.count > 1 else { return refuseTimestamps("it is its own authority, for which no log can vouch") }
+    return true
+  }
+
+  /// The timestamps of certificate logs. True to go on.
+  mutating func see(_ timestamps: [TimestampFacts]) -> Bool {
+    guard needsTimestamps, let list else { return true }
+    let verdict = TransparencyVerdict.of(timestamps, list, endSeconds: endSeconds)
+    if case .refused(let reason) = verdict { return refuseTimestamps(reason) }
+    report.transparency = verdict
+    return true
+  }
+
+  private mutating func refuseTimestamps(_ reason: String) -> Bool {
+    report.transparency = .refused(reason)
+    return refuse(
+      .transparencyRefused,
+      "the certificate of \(host) lacks timestamps of two certificate logs of different operators: \(reason)")
   }
 
   private mutating func refuse(_ kind: TransportError.Kind, _ message: String) -> Bool {

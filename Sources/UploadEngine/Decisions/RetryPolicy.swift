@@ -74,7 +74,8 @@ struct RetryPolicy: Sendable {
       return .waitOut
     case .transport(let kind):
       switch kind {
-      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch:
+      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch,
+        .transparencyRefused:
         return .pauseDestination
       case .timedOut, .stalled, .connectionLost, .pathLost, .answeredEarly, .protocolViolation, .overloaded, .other:
         return .retryStep
@@ -177,8 +178,8 @@ extension StepFailure.Kind {
     case .transport(let kind):
       switch kind {
       case .timedOut, .stalled, .connectionLost, .pathLost, .protocolViolation, .other: true
-      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch, .answeredEarly,
-        .cancelled, .bodyUnavailable,
+      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch,
+        .transparencyRefused, .answeredEarly, .cancelled, .bodyUnavailable,
         .overloaded, .stopped:
         false
       }
@@ -247,6 +248,7 @@ extension StepFailure.Kind {
       case .tlsFailed: "tls-failed"
       case .certificateRefused: "certificate-refused"
       case .pinMismatch: "pin-mismatch"
+      case .transparencyRefused: "transparency-refused"
       case .timedOut: "timed-out"
       case .stalled: "stalled"
       case .connectionLost: "connection-lost"
