@@ -4,8 +4,10 @@
 #include <fts.h>
 #include <openssl/ct.h>
 #include <openssl/err.h>
+#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +75,16 @@ static int put_key_digest(X509 *certificate, uint8_t *digest) {
   return is_made;
 }
 
+static int requires_staple(X509 *certificate) {
+  TLS_FEATURE *features = X509_get_ext_d2i(certificate, NID_tlsfeature, NULL, NULL);
+  int found = 0;
+  for (int index = 0; features != NULL && index < sk_ASN1_INTEGER_num(features); index++) {
+    if (ASN1_INTEGER_get(sk_ASN1_INTEGER_value(features, index)) == TLSEXT_TYPE_status_request) found = 1;
+  }
+  TLS_FEATURE_free(features);
+  return found;
+}
+
 static int file_holds(const char *path, X509 *wanted) {
   FILE *file = fopen(path, "re");
   if (file == NULL) return 0;
@@ -122,6 +134,7 @@ static int verify_chain(X509_STORE_CTX *store, void *argument) {
   if (is_whole && count > 0) {
     chain.keys = keys;
     chain.key_count = (size_t)count;
+    chain.requires_staple = requires_staple(sk_X509_value(certificates, 0));
     if (watch->added_authorities != NULL) {
       chain.is_added_authority = is_below(watch->added_authorities, sk_X509_value(certificates, count - 1));
     }
@@ -132,6 +145,71 @@ static int verify_chain(X509_STORE_CTX *store, void *argument) {
   free(keys);
   if (is_trusted && !goes_on) X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
   return goes_on;
+}
+
+// MARK: Staple
+
+static int is_about(OCSP_SINGLERESP *answer, X509 *certificate, X509 *issuer) {
+  OCSP_CERTID *id = (OCSP_CERTID *)OCSP_SINGLERESP_get0_id(answer);
+  ASN1_OBJECT *algorithm = NULL;
+  if (id == NULL || OCSP_id_get0_info(NULL, &algorithm, NULL, NULL, id) != 1) return 0;
+  const EVP_MD *digest = EVP_get_digestbyobj(algorithm);
+  OCSP_CERTID *wanted = digest == NULL ? NULL : OCSP_cert_to_id(digest, certificate, issuer);
+  const int is_same = wanted != NULL && OCSP_id_cmp(wanted, id) == 0;
+  OCSP_CERTID_free(wanted);
+  return is_same;
+}
+
+static void take_answer(OCSP_BASICRESP *basic, SSL *ssl, struct uploadfs_staple *staple) {
+  STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+  X509_STORE *store = SSL_CTX_get_cert_store(SSL_get_SSL_CTX(ssl));
+  if (chain == NULL || sk_X509_num(chain) == 0 || OCSP_basic_verify(basic, chain, store, 0) != 1) {
+    staple->state = UPLOADFS_STAPLE_FORGED;
+    return;
+  }
+  X509 *certificate = sk_X509_value(chain, 0);
+  X509 *issuer = sk_X509_value(chain, sk_X509_num(chain) > 1 ? 1 : 0);
+  staple->state = UPLOADFS_STAPLE_FOREIGN;
+  for (int index = 0; index < OCSP_resp_count(basic); index++) {
+    OCSP_SINGLERESP *answer = OCSP_resp_get0(basic, index);
+    if (!is_about(answer, certificate, issuer)) continue;
+    ASN1_GENERALIZEDTIME *revoked = NULL, *from = NULL, *until = NULL;
+    int reason = 0;
+    switch (OCSP_single_get0_status(answer, &reason, &revoked, &from, &until)) {
+      case V_OCSP_CERTSTATUS_GOOD: staple->status = UPLOADFS_STAPLE_GOOD; break;
+      case V_OCSP_CERTSTATUS_REVOKED: staple->status = UPLOADFS_STAPLE_REVOKED; break;
+      default: staple->status = UPLOADFS_STAPLE_UNKNOWN; break;
+    }
+    staple->state = UPLOADFS_STAPLE_SIGNED;
+    staple->valid_from = seconds(from);
+    staple->valid_until = seconds(until);
+    staple->revoked_at = seconds(revoked);
+    return;
+  }
+}
+
+static int check_staple(SSL *ssl, void *argument) {
+  struct uploadfs_watch *watch = argument;
+  // It is called for resumed sessions too, which bring none.
+  if (SSL_session_reused(ssl)) return 1;
+  if (watch->context == NULL) return 0;
+  struct uploadfs_staple staple = {UPLOADFS_STAPLE_NONE, UPLOADFS_STAPLE_UNKNOWN, INT64_MIN, INT64_MIN, INT64_MIN};
+  const unsigned char *bytes = NULL;
+  const long size = SSL_get_tlsext_status_ocsp_resp(ssl, &bytes);
+  if (bytes != NULL && size > 0) {
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &bytes, size);
+    OCSP_BASICRESP *basic = NULL;
+    if (response != NULL && OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL) {
+      basic = OCSP_response_get1_basic(response);
+    }
+    staple.state = UPLOADFS_STAPLE_UNREADABLE;
+    if (basic != NULL) take_answer(basic, ssl, &staple);
+    OCSP_BASICRESP_free(basic);
+    OCSP_RESPONSE_free(response);
+  }
+  // A staple that does not count is no error of the handshake.
+  ERR_clear_error();
+  return watch->judge.staple(watch->context, &staple) == 1;
 }
 
 // MARK: Timestamps
@@ -244,5 +322,8 @@ int uploadfs_watch_context(struct uploadfs_watch *watch, void *ssl_context) {
   if (watch_index < 0 || SSL_CTX_set_ex_data(context, watch_index, watch) != 1) return 0;
   watch->references++;
   SSL_CTX_set_cert_verify_callback(context, verify_chain, watch);
+  if (SSL_CTX_set_tlsext_status_type(context, TLSEXT_STATUSTYPE_ocsp) != 1) return 0;
+  SSL_CTX_set_tlsext_status_cb(context, check_staple);
+  SSL_CTX_set_tlsext_status_arg(context, watch);
   return watch_timestamps(watch, context);
 }

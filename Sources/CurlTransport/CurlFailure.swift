@@ -115,7 +115,7 @@ enum CurlFailure {
     case .unknownHost: "no address is known for the host \(host)"
     case .connectFailed, .proxyFailed: "no connection to \(host): refused or unreachable"
     case .tlsFailed: "no secure connection to \(host): the TLS 1.3 handshake failed"
-    case .certificateRefused, .pinMismatch, .transparencyRefused:
+    case .certificateRefused, .pinMismatch, .transparencyRefused, .certificateRevoked, .stapleMissing:
       "the certificate of \(host) was refused"
     case .timedOut: "\(host) did not answer in time"
     case .stalled: "the transfer to \(host) has stalled"

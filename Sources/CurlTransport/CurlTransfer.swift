@@ -494,7 +494,7 @@ extension TransportError.Kind {
   fileprivate var isOfAnUnsentRequest: Bool {
     switch self {
     case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch,
-      .transparencyRefused:
+      .transparencyRefused, .certificateRevoked, .stapleMissing:
       true
     default: false
     }

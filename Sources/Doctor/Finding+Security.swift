@@ -47,6 +47,9 @@ extension Finding {
     case .transparencyRefused:
       "Have a certificate made that logs of two operators have vouched for. One of an authority of your own is exempt with --ca FILE "
         + "and --transparency public-only."
+    case .certificateRevoked: "Have a new certificate made, and find out why this one was revoked."
+    case .stapleMissing:
+      "Turn OCSP stapling on at the server, and see that it can reach its authority's OCSP responder."
     default: nil
     }
   }
@@ -167,13 +170,13 @@ extension TransportError.Kind {
   /// The handshake was ended by what this side verifies, or did not come about.
   var isOfHandshake: Bool {
     switch self {
-    case .tlsFailed, .certificateRefused, .pinMismatch, .transparencyRefused: true
+    case .tlsFailed, .certificateRefused, .pinMismatch, .transparencyRefused, .certificateRevoked, .stapleMissing: true
     default: false
     }
   }
 }
 
-/// Pins and timestamps of a server whose certificate was accepted.
+/// Pins, timestamps and OCSP response of a server whose certificate was accepted.
 private struct TrustWords {
   /// Nil where nobody has looked.
   var sentence: String?
@@ -190,7 +193,7 @@ private struct TrustWords {
     }
     guard let report = probe.handshake else {
       sentence =
-        "Pins and timestamps of certificate logs are not looked at: the TLS of the installed libcurl is not this system's "
+        "Pins, timestamps of certificate logs and OCSP responses are not looked at: the TLS of the installed libcurl is not this system's "
         + "OpenSSL"
       return
     }
@@ -198,6 +201,7 @@ private struct TrustWords {
     facts.append(.init(key: "public_keys", value: .texts(report.keys.map(\.description))))
     if let pinned = report.pinned { facts.append(.init(key: "pinned_keys", value: .number(Int64(pinned)))) }
     take(report.transparency)
+    take(report.staple, isRequired: report.requiresStaple)
   }
 
   private mutating func add(_ words: String) { sentence = sentence.map { "\($0); \(words)" } ?? words }
@@ -223,5 +227,23 @@ private struct TrustWords {
     case .refused?, nil: break
     }
     facts.append(.init(key: "transparency", value: .text(code)))
+  }
+
+  private mutating func take(_ staple: StapleVerdict?, isRequired: Bool) {
+    var code = "none"
+    switch staple {
+    case StapleVerdict.none?, nil: add("no OCSP response came with it")
+    case .good(let until)?:
+      code = "good"
+      add("the OCSP response that came with it says good" + (until.map { " until \(Finding.day($0))" } ?? ""))
+    case .unusable(let reason)?:
+      code = "unusable"
+      add("the OCSP response that came with it \(reason), and does not count")
+      level = .warning
+      advice = advice ?? "Check OCSP stapling at the server."
+    case .revoked?: code = "revoked"
+    }
+    facts.append(.init(key: "staple", value: .text(code)))
+    facts.append(.init(key: "must_staple", value: .flag(isRequired)))
   }
 }

@@ -347,6 +347,10 @@ public struct TransportError: Error, Hashable, Sendable {
     case pinMismatch
     /// Too few logs have vouched for the server's certificate.
     case transparencyRefused
+    /// The server's certificate was revoked, says the OCSP response that came with it.
+    case certificateRevoked
+    /// The server's certificate is only to be believed with an OCSP response, and none came that counts.
+    case stapleMissing
     /// The connection was not established, or the request not answered, in time.
     case timedOut
     /// Slower than the stall limit.

@@ -183,6 +183,8 @@ extension TransportError.Kind: TraceWord {
     case .certificateRefused: "certificate refused"
     case .pinMismatch: "pin mismatch"
     case .transparencyRefused: "transparency refused"
+    case .certificateRevoked: "certificate revoked"
+    case .stapleMissing: "staple missing"
     case .timedOut: "timed out"
     case .stalled: "stalled"
     case .connectionLost: "connection lost"

@@ -144,6 +144,35 @@ private func log(_ key: UInt8, in list: TransparencyLogList) throws -> [UInt8] {
   }
 }
 
+@Suite struct StapleVerdictTests {
+  private func verdict(_ status: StapleFacts.Status, _ from: Int64?, _ until: Int64?) -> StapleVerdict {
+    .of(.signed(status, validFromSeconds: from, validUntilSeconds: until), nowSeconds: now)
+  }
+
+  @Test func clocksMayDifferByFiveMinutes() {
+    #expect(verdict(.good, now + 300, now - 300) == .good(untilSeconds: now - 300))
+    #expect(verdict(.good, now + 301, nil) == .unusable("begins on 2027-01-15"))
+    #expect(verdict(.good, nil, now - 301) == .unusable("has expired on 2027-01-15"))
+    #expect(verdict(.good, nil, nil) == .good(untilSeconds: nil))
+  }
+
+  @Test func aRevocationDoesNotExpire() {
+    #expect(verdict(.revoked(atSeconds: 5), nil, now - 90 * day) == .revoked(atSeconds: 5))
+  }
+
+  @Test func whatSaysNothingDoesNotCount() {
+    for facts in [
+      StapleFacts.unreadable, .forged, .foreign, .signed(.unknown, validFromSeconds: nil, validUntilSeconds: nil),
+    ] {
+      guard case .unusable = StapleVerdict.of(facts, nowSeconds: now) else {
+        Issue.record("\(facts)")
+        continue
+      }
+    }
+    #expect(StapleVerdict.of(.none, nowSeconds: now) == StapleVerdict.none)
+  }
+}
+
 @Suite struct HandshakeJudgeTests {
   private let keys = [[UInt8](repeating: 1, count: 32), [UInt8](repeating: 2, count: 32)].compactMap {
     PublicKeyPin(digest: $0)
@@ -243,4 +272,20 @@ private func log(_ key: UInt8, in list: TransparencyLogList) throws -> [UInt8] {
   }
 
   private func judge(_ standing: TransparencyStanding) throws -> HandshakeJudge { try judge(.publicOnly, standing) }
+
+  @Test func aStapleIsNeededWhereTheCertificateSaysSo() throws {
+    let expired = StapleFacts.signed(.good, validFromSeconds: nil, validUntilSeconds: 5)
+    for (isRequired, facts, kind) in [
+      (false, StapleFacts.none, TransportError.Kind?.none), (false, expired, nil), (false, .forged, nil),
+      (true, .none, .stapleMissing), (true, expired, .stapleMissing), (true, .forged, .stapleMissing),
+      (true, .signed(.good, validFromSeconds: nil, validUntilSeconds: nil), nil),
+      (false, .signed(.revoked(atSeconds: nil), validFromSeconds: nil, validUntilSeconds: nil), .certificateRevoked),
+    ] {
+      var judge = try judge(.off, .off)
+      var goesOn = judge.see(chain { $0.requiresStaple = isRequired })
+      #expect(goesOn)
+      goesOn = judge.see(facts, nowSeconds: now)
+      #expect(goesOn == (kind == nil) && judge.refusal?.kind == kind)
+    }
+  }
 }

@@ -136,6 +136,7 @@ import TransferModel
   @Test func whatPoliciesRefuseHasItsAdvice() throws {
     for (kind, advice) in [
       (TransportError.Kind.pinMismatch, "--pin"), (.transparencyRefused, "logs of two operators"),
+      (.certificateRevoked, "Have a new certificate made"), (.stapleMissing, "OCSP stapling"),
     ] {
       let finding = try finding(certificate(), refusal: TransportError(kind, "the reason"))
       #expect(finding.level == .problem && finding.message == "the reason.")
@@ -147,19 +148,23 @@ import TransferModel
     var report = HandshakeReport()
     report.keys = [1, 2].compactMap { PublicKeyPin(digest: Array(repeating: $0, count: 32)) }
     report.transparency = .notNeeded(.withoutList)
+    report.staple = StapleVerdict.none
     let plain = try finding(certificate(), refusal: nil, handshake: report)
-    #expect(plain.level == .ok && plain.message.hasSuffix("(--transparency-logs)."))
+    #expect(plain.level == .ok && plain.message.hasSuffix("no OCSP response came with it."))
     #expect(
       plain.message.contains("2027-04-25. Not pinned; Certificate Transparency is not enforced: there is no list"))
     report.pinned = 1
     report.transparency = .accepted(timestamps: 3, operators: ["Elm", "Oak"])
+    report.staple = .good(untilSeconds: Self.now)
     let best = try finding(certificate(), refusal: nil, handshake: report)
-    #expect(best.message.contains("Pinned (1 of 2 keys); 3 timestamps of certificate logs, of Elm and Oak."))
-    #expect(best.level == .ok)
+    #expect(best.message.contains("Pinned (1 of 2 keys); 3 timestamps of certificate logs, of Elm and Oak; the OCSP"))
+    #expect(best.level == .ok && best.message.hasSuffix("says good until 2027-01-15."))
     report.transparency = .notNeeded(.listTooOld(days: 80))
     #expect(try finding(certificate(), refusal: nil, handshake: report).level == .warning)
     report.transparency = .exempt
-    #expect(try finding(certificate(), refusal: nil, handshake: report).level == .ok)
+    report.staple = .unusable("has expired")
+    let finding = try finding(certificate(), refusal: nil, handshake: report)
+    #expect(finding.level == .warning && finding.message.hasSuffix("has expired, and does not count."))
   }
 
   @Test func aCertificateThatEndsSoonIsAWarning() throws {

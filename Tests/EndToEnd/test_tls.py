@@ -1,5 +1,5 @@
-"""What a server's certificate must show beyond a name and an authority: pinned keys, timestamps of certificate logs. All of
-it is decided in the handshake, with certificates and logs that the tests make."""
+"""What a server's certificate must show beyond a name and an authority: pinned keys, timestamps of certificate logs, a good OCSP response. All of
+it is decided in the handshake, with certificates, logs and OCSP responses that the tests make."""
 
 import pathlib
 import re
@@ -342,6 +342,60 @@ def test_a_certificate_that_logs_do_not_know_stops_deliveries_until_it_is_exchan
     write_list(world.list, world.first, world.second, days=80)
     wait_until(lambda: mount.summary()["transparency"][0]["state"] == "list-too-old", "the list is read anew")
     assert (receiver.files / "one.mov").read_bytes() == b"1" * 5000
+
+
+# MARK: OCSP
+
+
+def test_a_revoked_certificate_stops_deliveries_until_it_is_exchanged(new_receiver, new_mount, serve, world):
+    revoked, good = world.issuer.issue("revoked"), world.issuer.issue("good")
+    receiver = new_receiver(certificate=good.files, ca=world.issuer.certificate)
+    receiver.stop()
+    server = serve(revoked, "-status_file", revoked.staple("revoked", ends=-DAY), port=receiver.port)
+    mount = new_mount(receiver, *SOON_AGAIN)
+    (mount.root / "one.mov").write_bytes(b"1" * 5000)
+    error = wait_until(lambda: refusal(mount, "one.mov", "certificate-revoked"), mount.program.describe)
+    assert f"was revoked on {day(time.time() - 3 * DAY)}" in error["message"]
+    assert server.requests == b""
+    server.close()
+    receiver.start()
+    mount.wait_for("one.mov", "complete", timeout=90)
+
+
+def responses(leaf, world):
+    """What a server can staple, and what is said of each."""
+    other = world.issuer.issue("other")
+    garbage = leaf.certificate.with_suffix(".garbage")
+    garbage.write_bytes(b"\x30\x03\x0a\x01\x06")
+    return {
+        "expired": (leaf.staple(begins=-9 * DAY, ends=-2 * DAY), f"has expired on {day(time.time() - 2 * DAY)}"),
+        "of tomorrow": (leaf.staple(begins=DAY), f"begins on {day(time.time() + DAY)}"),
+        "forged": (leaf.staple(signer=world.first.key), "is signed by nobody"),
+        "of another": (leaf.staple(serial=other.serial), "is about another certificate"),
+        "unknown": (leaf.staple("unknown"), "does not know the certificate"),
+        "no answer": (garbage, "is none that can be read"),
+    }
+
+
+@pytest.mark.parametrize("case", ["expired", "of tomorrow", "forged", "of another", "unknown", "no answer"])
+def test_an_ocsp_response_that_does_not_count_is_none(serve, world, case):
+    """It is said; where the certificate asks for one, it is refused."""
+    for must_staple in (False, True):
+        leaf = world.issuer.issue(f"leaf{must_staple}", must_staple=must_staple)
+        path, words = responses(leaf, world)[case]
+        finding, facts = examine(serve(leaf, "-status_file", path), world.issuer.certificate)
+        assert words in finding["message"], finding
+        assert finding["level"] == ("problem" if must_staple else "warning")
+        assert must_staple or (facts["staple"] == "unusable" and "does not count" in finding["message"])
+
+
+def test_a_certificate_that_asks_for_an_ocsp_response_is_refused_without_one(serve, world):
+    leaf = world.issuer.issue("leaf", must_staple=True)
+    finding, _ = examine(serve(leaf), world.issuer.certificate)
+    assert finding["level"] == "problem" and "(must-staple), and none came with it" in finding["message"]
+    finding, facts = examine(serve(leaf, "-status_file", leaf.staple()), world.issuer.certificate)
+    assert finding["level"] == "ok" and facts["staple"] == "good" and facts["must_staple"]
+    assert f"says good until {day(time.time() + 7 * DAY)}" in finding["message"]
 
 
 # MARK: Words of the certificate's own faults

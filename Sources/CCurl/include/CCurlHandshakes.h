@@ -29,6 +29,30 @@ struct uploadfs_chain {
   size_t key_count;
   /// The authority that the chain leads to lies, as PEM, in a file NAME.crt below the folder of the watch.
   int is_added_authority;
+  /// The certificate is only to be believed with an OCSP staple (RFC 7633).
+  int requires_staple;
+};
+
+enum uploadfs_staple_state {
+  UPLOADFS_STAPLE_NONE,
+  /// It is no OCSP response, or one without an answer.
+  UPLOADFS_STAPLE_UNREADABLE,
+  /// Nobody has signed it whom the certificate's authority has allowed to.
+  UPLOADFS_STAPLE_FORGED,
+  /// It says nothing about the server's certificate.
+  UPLOADFS_STAPLE_FOREIGN,
+  UPLOADFS_STAPLE_SIGNED,
+};
+
+enum uploadfs_staple_status { UPLOADFS_STAPLE_GOOD, UPLOADFS_STAPLE_REVOKED, UPLOADFS_STAPLE_UNKNOWN };
+
+/// The OCSP response that came with the certificate.
+struct uploadfs_staple {
+  enum uploadfs_staple_state state;
+  /// The rest holds where it is signed.
+  enum uploadfs_staple_status status;
+  /// Seconds since 1970; INT64_MIN where there is none.
+  int64_t valid_from, valid_until, revoked_at;
 };
 
 enum uploadfs_timestamp_validity {
@@ -53,6 +77,7 @@ struct uploadfs_timestamp {
 /// is called for a session that is resumed: what was decided when it began holds for it.
 struct uploadfs_judge {
   int (*chain)(void *context, const struct uploadfs_chain *chain);
+  int (*staple)(void *context, const struct uploadfs_staple *staple);
   /// Called only where the watch has logs, and the chain is longer than the server's own certificate.
   int (*timestamps)(void *context, const struct uploadfs_timestamp *timestamps, size_t count);
 };

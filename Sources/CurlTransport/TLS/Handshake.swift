@@ -1,4 +1,5 @@
 import CCurl
+import Glibc
 import TransferModel
 
 /// Looks into the TLS handshakes of one transfer, from inside them. Belongs to the thread that runs libcurl.
@@ -26,7 +27,7 @@ final class Handshake {
     let asksForAdded =
       security.source != nil && security.trust.transparency == .publicOnly && !security.hasOwnAuthorities
     watch = uploadfs_watch_new(
-      uploadfs_judge(chain: onChain, timestamps: onTimestamps),
+      uploadfs_judge(chain: onChain, staple: onStaple, timestamps: onTimestamps),
       Unmanaged.passUnretained(self).toOpaque(), asksForAdded ? HandshakeSecurity.addedAuthorities : nil)
     guard watch != nil else { return nil }
   }
@@ -74,7 +75,28 @@ final class Handshake {
       PublicKeyPin(digest: Array(bytes[$0..<$0 + size]))
     }
     facts.isAddedAuthority = chain.is_added_authority != 0
+    facts.requiresStaple = chain.requires_staple != 0
     return judge.see(facts)
+  }
+
+  fileprivate func sees(_ staple: uploadfs_staple) -> Bool {
+    let facts: StapleFacts
+    switch staple.state {
+    case UPLOADFS_STAPLE_NONE: facts = .none
+    case UPLOADFS_STAPLE_FORGED: facts = .forged
+    case UPLOADFS_STAPLE_FOREIGN: facts = .foreign
+    case UPLOADFS_STAPLE_SIGNED:
+      let status: StapleFacts.Status =
+        switch staple.status {
+        case UPLOADFS_STAPLE_GOOD: .good
+        case UPLOADFS_STAPLE_REVOKED: .revoked(atSeconds: Self.seconds(staple.revoked_at))
+        default: .unknown
+        }
+      facts = .signed(
+        status, validFromSeconds: Self.seconds(staple.valid_from), validUntilSeconds: Self.seconds(staple.valid_until))
+    default: facts = .unreadable
+    }
+    return judge.see(facts, nowSeconds: Int64(time(nil)))
   }
 
   fileprivate func sees(_ timestamps: UnsafeBufferPointer<uploadfs_timestamp>) -> Bool {
@@ -127,6 +149,11 @@ private func onContext(
 private func onChain(_ context: UnsafeMutableRawPointer?, _ chain: UnsafePointer<uploadfs_chain>?) -> Int32 {
   guard let context, let chain else { return 0 }
   return Handshake.of(context).sees(chain.pointee) ? 1 : 0
+}
+
+private func onStaple(_ context: UnsafeMutableRawPointer?, _ staple: UnsafePointer<uploadfs_staple>?) -> Int32 {
+  guard let context, let staple else { return 0 }
+  return Handshake.of(context).sees(staple.pointee) ? 1 : 0
 }
 
 private func onTimestamps(

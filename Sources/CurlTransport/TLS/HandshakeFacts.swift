@@ -16,6 +16,28 @@ struct ChainFacts: Hashable {
   var keys: [PublicKeyPin] = []
   /// The authority was added on this machine.
   var isAddedAuthority = false
+  /// The certificate asks for an OCSP response in the handshake (RFC 7633).
+  var requiresStaple = false
+}
+
+/// The OCSP response that came with a certificate.
+enum StapleFacts: Hashable {
+  case none
+  /// It is no OCSP response, or one without an answer.
+  case unreadable
+  /// Nobody has signed it whom the certificate's authority has allowed to.
+  case forged
+  /// It is about other certificates.
+  case foreign
+  /// Seconds since 1970; nil where there is no such time.
+  case signed(Status, validFromSeconds: Int64?, validUntilSeconds: Int64?)
+
+  /// What it says of the certificate.
+  enum Status: Hashable {
+    case good
+    case revoked(atSeconds: Int64?)
+    case unknown
+  }
 }
 
 /// The signed timestamp of a certificate log (RFC 6962).

@@ -8,6 +8,10 @@ public struct HandshakeReport: Hashable, Sendable {
   public var pinned: Int?
   /// What the timestamps of logs are worth.
   public var transparency: TransparencyVerdict?
+  /// What the OCSP response is worth that came with the certificate.
+  public var staple: StapleVerdict?
+  /// The certificate is only to be believed with one.
+  public var requiresStaple = false
 
   /// Nothing seen.
   public init() {}
@@ -51,6 +55,7 @@ struct HandshakeJudge {
     }
     endSeconds = chain.validUntilSeconds
     report.keys = chain.keys
+    report.requiresStaple = chain.requiresStaple
     return seePins(chain) && seeAuthority(chain)
   }
 
@@ -79,6 +84,32 @@ struct HandshakeJudge {
     // OpenSSL asks about none of a certificate that is its own authority.
     guard chain.keys.count > 1 else { return refuseTimestamps("it is its own authority, for which no log can vouch") }
     return true
+  }
+
+  /// The OCSP response. True to go on.
+  mutating func see(_ staple: StapleFacts, nowSeconds: Int64) -> Bool {
+    let verdict = StapleVerdict.of(staple, nowSeconds: nowSeconds)
+    report.staple = verdict
+    switch verdict {
+    case .good: return true
+    case .revoked(let seconds):
+      return refuse(
+        .certificateRevoked,
+        "the certificate of \(host) was revoked\(ChainVerdict.day(seconds)), says the OCSP response that came with it; have a "
+          + "new one made")
+    case .none:
+      guard report.requiresStaple else { return true }
+      return refuse(
+        .stapleMissing,
+        "the certificate of \(host) is only to be believed with an OCSP response (must-staple), and none came with it; turn "
+          + "OCSP stapling on at the server")
+    case .unusable(let reason):
+      guard report.requiresStaple else { return true }
+      return refuse(
+        .stapleMissing,
+        "the certificate of \(host) is only to be believed with an OCSP response (must-staple), and the one that came with it "
+          + "\(reason)")
+    }
   }
 
   /// The timestamps of certificate logs. True to go on.

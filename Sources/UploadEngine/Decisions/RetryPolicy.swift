@@ -75,7 +75,7 @@ struct RetryPolicy: Sendable {
     case .transport(let kind):
       switch kind {
       case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch,
-        .transparencyRefused:
+        .transparencyRefused, .certificateRevoked, .stapleMissing:
         return .pauseDestination
       case .timedOut, .stalled, .connectionLost, .pathLost, .answeredEarly, .protocolViolation, .overloaded, .other:
         return .retryStep
@@ -179,7 +179,7 @@ extension StepFailure.Kind {
       switch kind {
       case .timedOut, .stalled, .connectionLost, .pathLost, .protocolViolation, .other: true
       case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .pinMismatch,
-        .transparencyRefused, .answeredEarly, .cancelled, .bodyUnavailable,
+        .transparencyRefused, .certificateRevoked, .stapleMissing, .answeredEarly, .cancelled, .bodyUnavailable,
         .overloaded, .stopped:
         false
       }
@@ -249,6 +249,8 @@ extension StepFailure.Kind {
       case .certificateRefused: "certificate-refused"
       case .pinMismatch: "pin-mismatch"
       case .transparencyRefused: "transparency-refused"
+      case .certificateRevoked: "certificate-revoked"
+      case .stapleMissing: "staple-missing"
       case .timedOut: "timed-out"
       case .stalled: "stalled"
       case .connectionLost: "connection-lost"
