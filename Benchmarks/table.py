@@ -68,9 +68,13 @@ class Table:
     def render(self):
         """Markdown, to be pasted into docs/performance.md."""
         columns = ["what", "uploadfs", "reference", "ratio", "target"]
-        cells = [columns] + [[row.get(key, "") for key in columns] for row in self.rows]
-        widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
-        def line(texts):
-            return "| " + " | ".join(text.ljust(width) for text, width in zip(texts, widths)) + " |"
-        rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-        return "\n".join([line(columns), rule, *(line(texts) for texts in cells[1:])])
+        return render_markdown(columns, [[row.get(key, "") for key in columns] for row in self.rows])
+
+
+def render_markdown(columns, rows):
+    """A table of texts."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows)]
+    def line(texts):
+        return "| " + " | ".join(text.ljust(width) for text, width in zip(texts, widths)) + " |"
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([line(columns), rule, *map(line, rows)])
