@@ -27,6 +27,8 @@ final class FakeFolder {
   var isBehindProxy = false
   /// So many bytes are lost of what is sent.
   var lostBytes = 0
+  /// What it says of every file's digest.
+  var checksum: String?
   /// Answered in the place of what it would do.
   var refusals: [String: Int] = [:]
   /// What else happens once a request with this name has been answered.
@@ -93,9 +95,13 @@ final class FakeFolder {
     guard let file = files[name] else { return HTTPResponse(status: 404) }
     let tag = givesTags ? "<D:getetag>\(XMLElement.escape(file.tag))</D:getetag>" : ""
     let mark = file.mark.map { "<uploadfs-upload xmlns=\"urn:uploadfs\">\($0)</uploadfs-upload>" } ?? ""
+    let digest =
+      checksum.map {
+        "<o:checksums xmlns:o=\"http://owncloud.org/ns\"><o:checksum>\($0)</o:checksum></o:checksums>"
+      } ?? ""
     return multistatus(
       "<D:resourcetype/><D:getcontentlength>\(file.bytes)</D:getcontentlength>"
-        + "<D:getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</D:getlastmodified>\(tag)\(mark)")
+        + "<D:getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</D:getlastmodified>\(tag)\(mark)\(digest)")
   }
 
   private func multistatus(_ properties: String) -> HTTPResponse {

@@ -254,11 +254,25 @@ private final class TestStream: StreamedFile {
       Issue.record("\(outcome)")
       return
     }
-    let again = Self.sending(streamed: true, isDone: answersMax < 4)
+    // The first answer is about the folder, the second one that to the bytes.
+    let again = Self.sending(streamed: true, isDone: answersMax < 2)
     let receipt = try send(again, at: destination)
     #expect(receipt.merkleRoot == Hex.encode(sha256([1])) && receipt.publishedAs == nil)
     #expect(folder.published == ["a.mov"] && folder.temporary.isEmpty)
-    if answersMax >= 4 { #expect(!folder.requests.contains("PUT upload")) }
+    #expect(folder.requests.contains("PUT upload") == (answersMax < 2))
+  }
+
+  /// What is compared is what was sent then.
+  @Test(.promises("DE162", "DE167"), arguments: [2, 3])
+  func damageOfWhatAnEarlierTrySent_isFound(answersMax: Int) throws {
+    let destination = try Self.destination()
+    _ = folder.run(.wholeFile(Self.sending(streamed: true)), at: destination, answersMax: answersMax)
+    folder.checksum = "SHA256:\(Hex.encode(sha256([4])))"
+    #expect(try failure(Self.sending(streamed: true, isDone: false), at: destination).kind == .digestMismatch)
+    #expect(!folder.requests.contains("PUT upload") && folder.published.isEmpty && folder.temporary.isEmpty)
+    folder.checksum = "SHA256:\(Hex.encode(sha256([3])))"
+    _ = try send(Self.sending(streamed: true), at: destination)
+    #expect(folder.requests.contains("PUT upload") && folder.published == ["a.mov"])
   }
 
   /// What says that nothing was asked says nothing of a file that has its name: the spool keeps in mind that it may be published.

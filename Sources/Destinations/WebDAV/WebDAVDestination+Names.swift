@@ -50,9 +50,9 @@ extension WebDAVDestination {
     return folder == .root ? name : "\(TextName.inAddress.of(folder))/\(name)"
   }
 
-  /// Nil before all of it was sent.
-  private func contentSHA256(of sending: WholeFileSending) -> Digest32? {
-    if let stream = sending.stream { return stream.contentSHA256 }
+  /// Nil before all of it was sent. Of a stream that was sent in another try, as it was then.
+  func contentSHA256(of sending: WholeFileSending) -> Digest32? {
+    if let stream = sending.stream { return stream.contentSHA256 ?? memory.sent(sending.nonce)?.contentSHA256 }
     return sending.body == nil ? sha256([]) : sending.digest.sha256
   }
 }

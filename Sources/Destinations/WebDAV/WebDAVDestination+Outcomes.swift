@@ -117,10 +117,11 @@ extension WebDAVDestination {
         "The server at \(address.text) takes no condition on the ETag of what is replaced. It is asked first whose a file is; what "
           + "another program puts there between question and replacement is replaced.")
     }
-    if let resource = machine.upload, let proof = proof(of: sending) {
+    if machine.hasUpload, let proof = proof(of: sending) {
       memory.note(
         WebDAVMemory.Sent(
-          resource: resource, merkleRoot: proof.merkleRoot, chainTip: proof.chainTip,
+          resource: machine.upload, contentSHA256: contentSHA256(of: sending), merkleRoot: proof.merkleRoot,
+          chainTip: proof.chainTip,
           wanted: publishedName(for: sending.path), name: machine.movedTo),
         under: sending.nonce)
     }

@@ -9,7 +9,9 @@ import Synchronization
 final class WebDAVMemory: Sendable {
   /// What was sent whole under its temporary name.
   struct Sent: Hashable {
-    var resource: WebDAVResource
+    /// Nil until the server has said what it has there.
+    var resource: WebDAVResource?
+    var contentSHA256: Digest32?
     var merkleRoot: Digest32
     var chainTip: Digest32
     /// The name that the file was to have, and the one that was asked for last; the answer may never have come.

@@ -91,6 +91,8 @@ struct WebDAVPublicationMachine {
   private var isSureOfFolder = false
   private var earlierName: String?
   private(set) var isUploadGone = false
+  /// Another try was told that the server has taken all bytes.
+  private var wasSent = false
   private let hasTLS: Bool
   private var refusedTag: String?
   private var moves = 0
@@ -108,7 +110,7 @@ struct WebDAVPublicationMachine {
     depth = folders.count
     turn = .send
     if let sent = beginning.sent {
-      (upload, earlierName) = (sent.resource, sent.name)
+      (upload, earlierName, wasSent) = (sent.resource, sent.name, true)
       turn = .probeUpload
     } else if !beginning.knowsFolder {
       findFolder()
@@ -226,7 +228,7 @@ struct WebDAVPublicationMachine {
   }
 
   private mutating func sendAgain() {
-    (upload, isUploadGone, earlierName) = (nil, false, nil)
+    (upload, isUploadGone, earlierName, wasSent) = (nil, false, nil, false)
     findFolder()
   }
 
@@ -326,7 +328,17 @@ struct WebDAVPublicationMachine {
   }
 
   /// Something lies under the temporary name.
-  var leavesSomething: Bool { (upload != nil || hasSent) && !isUploadGone }
+  var leavesSomething: Bool { (upload != nil || hasSent || wasSent) && !isUploadGone }
+
+  /// The server has said that it took all bytes, and nothing was found that speaks against it: what lies there is compared before it gets
+  /// its name, by this try or a later one.
+  var hasUpload: Bool {
+    if upload != nil { return true }
+    switch end {
+    case .damaged, .contradiction: return false
+    default: return hasSent || wasSent
+    }
+  }
 
   private func leavesUpload(_ end: End) -> Bool {
     guard leavesSomething else { return false }
