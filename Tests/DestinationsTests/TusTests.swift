@@ -481,11 +481,25 @@ enum TusFixture {
       let (_, gone) = TusFixture.run(TusFixture.query(one), destination, [plain, TusFixture.refusal(status)])
       #expect(gone.failure?.kind == .sessionGone)
     }
+    let (_, page) = TusFixture.run(TusFixture.query(one), destination, [plain, Fixture.answer(400)])
+    #expect(page.failure?.kind != .sessionGone)
     let (_, locked) = TusFixture.run(TusFixture.query(one), destination, [plain, Fixture.answer(423)])
     #expect(locked.failure?.kind == .conflict)
     // A server that joins uploads by now takes another kind of session.
     let (_, other) = TusFixture.run(TusFixture.query(one), destination, [options])
     #expect(other.failure?.kind == .sessionGone)
+  }
+
+  /// Regression: a bit of the Location had flipped, and the file failed with each retry.
+  @Test func anAddressThatTheServerDoesNotUnderstand_isGivenUp() throws {
+    let destination = try opened()
+    let step = TusFixture.chunk(0, of: declared, inDeclared)
+    let (_, refused) = TusFixture.run(step, destination, [TusFixture.refusal(400)])
+    #expect(refused.failure?.kind == .badRequest)
+    let (requests, again) = TusFixture.run(step, destination, [TusFixture.refusal(400)])
+    #expect(requests.map(\.method) == [.head] && again.failure?.kind == .sessionGone)
+    let (_, asked) = TusFixture.run(TusFixture.query(one), destination, [plain, TusFixture.refusal(400)])
+    #expect(asked.failure?.kind == .sessionGone)
   }
 
   /// Offsets that are no number, or none that a file has. (2^64 - 1: ``nonsense_neverTraps(session:)``.)
@@ -672,6 +686,13 @@ enum TusFixture {
     let ends: [String] = requests.suffix(3).map { String($0.url.suffix(2)) }
     #expect(ends == ["/a", "/b", "/c"])
     #expect(gone == .incomplete(missing: [1, 2]))
+    let (_, misnamed) = TusFixture.run(
+      step, try joining(),
+      [
+        TusFixture.refusal(400), TusFixture.at(9, status: 200), TusFixture.refusal(400),
+        TusFixture.at(2, status: 200),
+      ])
+    #expect(misnamed == .incomplete(missing: [1]))
   }
 
   /// Regression: a server that lost the parts of each file was given parts for ever.

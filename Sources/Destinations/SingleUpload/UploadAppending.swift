@@ -15,6 +15,9 @@ struct UploadAppending {
     case conflict(StepFailure)
     /// It is not there any more, or takes nothing more.
     case gone
+    /// The request is not understood. A question has nothing but the upload's address, which is wrong then: a bit of it has flipped on
+    /// the way here, and it would not be understood another time either.
+    case notUnderstood(StepFailure)
     case refused(StepFailure)
   }
 
@@ -74,7 +77,8 @@ struct UploadAppending {
         continue
       case .tookAll where isAsking: return unexpected("does not say how far an upload goes")
       case .gone: return .lost
-      case .refused(let failure): return .refused(failure)
+      case .notUnderstood where isAsking: return .lost
+      case .notUnderstood(let failure), .refused(let failure): return .refused(failure)
       case .tookAll: reached = offset + UInt64(piece(at: offset).count)
       case .reached(let said): reached = said
       }

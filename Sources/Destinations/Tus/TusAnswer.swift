@@ -14,6 +14,8 @@ struct TusAnswer {
   /// not ours. An answer without the protocol's own header comes from a proxy in between, and may be another one later.
   var isGone: Bool { saysNotThere && isOfServer }
   private var saysNotThere: Bool { [403, 404, 410].contains(response.status) && !response.isForeignPage }
+  /// The server itself does not understand the request.
+  var isNotUnderstood: Bool { response.status == 400 && isOfServer && !response.isForeignPage }
   /// It has the protocol's own header.
   var isOfServer: Bool { response.header("tus-resumable") != nil }
   /// It says that an upload is not there, and not by whom that is said.

@@ -94,7 +94,7 @@ extension TusDestination {
     with joined: TusJoined, _ commit: SessionCommit, _ responses: inout ArraySlice<HTTPResponse>
   ) -> NextRequest? {
     guard let look = responses.popFirst() else { return .send(headRequest(joined.upload)) }
-    if answer(look).isGone { return nil }
+    if answer(look).isGone || answer(look).isNotUnderstood { return nil }
     guard answer(look).isSuccess else { return .ended(.refused(answer(look).failure())) }
     if answer(look).offset == commit.sizeBytes { return published(joined.upload, [], commit, look) }
     guard let response = responses.popFirst() else { return .send(completion(of: joined)) }
@@ -177,7 +177,7 @@ extension TusDestination {
     guard [400, 403, 404, 409, 410].contains(response.status) else { return .ended(.refused(failure)) }
     var missing: [Int] = []
     for (part, look) in zip(parts, looks) {
-      if answer(look).isGone {
+      if answer(look).isGone || answer(look).isNotUnderstood {
         missing += Array(part.chunks)
       } else if !answer(look).isSuccess {
         return .ended(.refused(answer(look).failure()))

@@ -133,7 +133,8 @@ extension TusDestination {
     case .one(let upload, let chunkBytes, _) where !concatenates(features):
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let answer = answer(response)
-      if answer.isGone { return .ended(gone()) }
+      // A question has nothing but the address, which is wrong where it is not understood (`UploadAppending.Reply`).
+      if answer.isGone || answer.isNotUnderstood { return .ended(gone()) }
       guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
       guard let offset = answer.offset else { return .ended(.refused(answer.failureWithoutOffset)) }
       guard offset <= options.fileBytesMax else { return .ended(gone()) }
@@ -293,6 +294,7 @@ extension TusDestination {
     let answer = answer(response)
     if response.status == 409 { return .conflict(answer.failure()) }
     if answer.isGone { return .gone }
+    if answer.isNotUnderstood { return .notUnderstood(answer.failure()) }
     guard answer.isSuccess else { return .refused(answer.failure(limitBytes: features.fileBytesMax)) }
     return answer.offset.map { .reached($0) } ?? .unsaid(answer.failureWithoutOffset)
   }
