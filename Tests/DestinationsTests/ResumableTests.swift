@@ -377,6 +377,15 @@ private typealias Draft = ResumableFixture
     #expect(requests.count == 9 && outcome.failure?.kind == .badRequest)
   }
 
+  @Test(.promises("DE68")) func bytesThatWereDamagedOnTheWay_areNoMistakeOfTheFile() throws {
+    let destination = try Draft.destination()
+    let damaged = Draft.problem(400, "digest-mismatching-value")
+    let (_, chunk) = Draft.run(Draft.chunk(0, of: Draft.session(destination)), destination, [damaged])
+    #expect(chunk.failure?.kind == .digestMismatch)
+    let (_, file) = Draft.run(.wholeFile(Fixture.wholeFile()), try Draft.destination(), [Draft.discovery(), damaged])
+    #expect(file.failure?.kind == .digestMismatch)
+  }
+
   @Test func anotherLength_needsAnotherUpload() throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination, length: 27)

@@ -389,13 +389,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Violation("no digest")
         if wanted and wanted != digest_field(digest):
             os.truncate(upload.path, before)
-            raise Violation("the digest is of something else")
+            raise Refused(400, "the digest is of something else", problem="digest-mismatching-value")
         upload.note(sure=upload.offset)
 
     def complete(self, upload, fields):
         wanted = upload.facts["digest"]
         if wanted and wanted != digest_field(hashlib.sha256(upload.path.read_bytes())):
-            raise Violation("the digest of all of it is of something else")
+            raise Refused(400, "the digest of all of it is of something else", problem="digest-mismatching-value")
         upload.note(complete=True, length=upload.offset)
         if status := self.options.get("process"):
             self.options["process"] = None

@@ -8,6 +8,8 @@ struct ResumableAnswer {
     case mismatchingOffset = "mismatching-upload-offset"
     case completed = "completed-upload"
     case inconsistentLength = "inconsistent-upload-length"
+    /// Of draft-ietf-httpapi-digest-fields-problem-types: the bytes are others than those whose digest came with them.
+    case mismatchingDigest = "digest-mismatching-value"
   }
 
   let response: HTTPResponse
@@ -61,7 +63,7 @@ struct ResumableAnswer {
   private static let problemBytesMax = 16 << 10
 
   /// The upload is not as a request took it to be: how it is can be asked.
-  var isOfAnotherState: Bool { response.status == 409 || problem != nil }
+  var isOfAnotherState: Bool { response.status == 409 || problem.map { $0 != .mismatchingDigest } ?? false }
 
   /// The answer is about what was made of the whole file, and is none that an upload goes on after.
   var refusesContent: Bool { !isSuccess && isComplete == true && !isOfAnotherState }
@@ -90,6 +92,9 @@ struct ResumableAnswer {
         .badRequest,
         "\(refused.said): it has all of the file, and did not take it. Its log says more; then use `uploadfs-mount retry`."
       )
+    }
+    if problem == .mismatchingDigest {
+      return StepFailure(.digestMismatch, "\(refused.said): the bytes were damaged on the way.")
     }
     guard response.status == 413 else { return refused.failure }
     guard limits != nil || isProblemDocument else { return refused.requestTooLarge }
