@@ -80,9 +80,10 @@ class DestinationUnderTest:
     # What it takes of a file before it has the first part.
     early_bytes_max = 1 << 60
 
-    def __init__(self, folder, authority):
+    def __init__(self, folder, authority, front=Front):
         self.folder = folder
         self.authority = authority
+        self.make_front = front
         self.server = self.make()
         self.front = None
         self.abilities = None
@@ -122,14 +123,22 @@ class DestinationUnderTest:
         """Uploads that are neither published nor ended."""
         raise NotImplementedError
 
+    def content(self, name):
+        """The bytes that are published under one of `names`."""
+        raise NotImplementedError
+
     # What is the same.
 
     def start(self):
         self.server.start()
-        self.front = Front(self.server.port, self.authority.issue(f"front-{self.name}"), self.server_ca)
+        self.front = self.make_front(self.target_port(), self.authority.issue(f"front-{self.name}"), self.server_ca)
         self.front.__enter__()
         self.abilities = self.ask_for_abilities()
         return self
+
+    def target_port(self):
+        """Where the front finds the server."""
+        return self.server.port
 
     def stop_server(self):
         """Its connections break, and no server is there until `start_server`."""
@@ -204,6 +213,9 @@ class OwnReceiver(DestinationUnderTest):
     def names(self):
         return sorted(self.server.published())
 
+    def content(self, name):
+        return (self.server.files / name).read_bytes()
+
     def unfinished(self):
         # What was published leaves its journal for those who ask again, and no data.
         return {path.parent.name for path in (self.server.root / ".uploads" / "sessions").glob("*/data")}
@@ -232,6 +244,9 @@ class S3(DestinationUnderTest):
 
     def names(self):
         return [key.partition("/")[2] for key in self.server.keys()]
+
+    def content(self, name):
+        return self.server.object(f"a prefix/{name}")
 
     def digest(self, status):
         return hashlib.sha256(self.file(status)).hexdigest()
@@ -296,6 +311,9 @@ class Tus(DestinationUnderTest):
     def names(self):
         return self.server.names()
 
+    def content(self, name):
+        return self.server.file(name)
+
     def unfinished(self):
         return {name for name in self.server.uploads() if not self.server.is_finished(name)}
 
@@ -352,6 +370,9 @@ class IETFDraft(DestinationUnderTest):
     def names(self):
         return self.server.names()
 
+    def content(self, name):
+        return self.server.file(name)
+
     def unfinished(self):
         return self.server.unfinished()
 
@@ -380,6 +401,9 @@ class ExampleForm(DestinationUnderTest):
     def names(self):
         return sorted(
             str(path.relative_to(self.server.files)) for path in self.server.files.rglob("*") if path.is_file())
+
+    def content(self, name):
+        return (self.server.files / name).read_bytes()
 
     def unfinished(self):
         return {path.name for path in self.server.temporary.iterdir()}
@@ -417,6 +441,9 @@ class WebDAV(DestinationUnderTest):
     def names(self):
         return self.server.names()
 
+    def content(self, name):
+        return (self.server.files / name).read_bytes()
+
     def unfinished(self):
         return self.server.unfinished()
 
@@ -444,11 +471,11 @@ ALL = [
 
 
 @contextlib.contextmanager
-def running(kind, place, authority):
+def running(kind, place, authority, front=Front):
     """A destination with its server, of which nothing is left afterwards."""
     folder = place / kind.name
     folder.mkdir()
-    destination = kind(folder, authority)
+    destination = kind(folder, authority, front)
     try:
         yield destination.start()
     finally:

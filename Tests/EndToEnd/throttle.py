@@ -22,6 +22,9 @@ def abort(writer):
 class ThrottlingProxy:
     """Listens on a free loopback port and forwards to `target`, at most `rate` bytes a second upstream in all."""
 
+    # Where it listens.
+    host = "127.0.0.1"
+
     def __init__(self, target_port, rate=None, target_host="127.0.0.1", tls=None, receive_bytes=None):
         self.tls = tls
         # How much a connection takes that is not forwarded; as much as the kernel likes otherwise.
@@ -128,7 +131,7 @@ class ThrottlingProxy:
     async def _start(self):
         self._open = asyncio.Event()
         self._open.set()
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server((self.host, 0))
         if self.receive_bytes:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_bytes)
         self._server = await asyncio.start_server(

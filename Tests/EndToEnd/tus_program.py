@@ -42,11 +42,21 @@ def without(extensions, hidden):
     return ",".join(word for word in extensions.split(",") if word.strip() not in hidden)
 
 
+def bound_locks(seconds):
+    """tuspyserver answers nobody while it waits for an upload that a broken request still holds: 30 s, unless it is told."""
+    from tuspyserver import lock
+
+    if seconds is not None:
+        acquire = lock.FileLock.acquire
+        lock.FileLock.acquire = lambda self, blocking=True, timeout=seconds: acquire(self, blocking, min(timeout, seconds))
+
+
 def tuspyserver(port, folder, options):
     import uvicorn
     from fastapi import FastAPI
     from tuspyserver import create_tus_router
 
+    bound_locks(options.pop("lock_seconds", None))
     hidden = options.pop("hidden_extensions", [])
     app = FastAPI()
     app.include_router(

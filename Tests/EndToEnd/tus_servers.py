@@ -4,6 +4,7 @@ what a front needs to speak TLS 1.3 for them."""
 import http.client
 import hashlib
 import json
+import os
 import pathlib
 import sys
 
@@ -21,6 +22,8 @@ class TusServer(Server):
         self.kind = kind
         self.options = options
         self._starts = 0
+        # Digest of an address → the upload's file.
+        self._upload_paths = {}
 
     def start(self):
         if not list(TEST_SERVERS.glob(f"lib/python*/site-packages/{self.kind.replace('-', '_')}")):
@@ -59,10 +62,11 @@ class TusServer(Server):
 
     def upload(self, receipt):
         """The file that the server has of the upload whose address a receipt names by its digest."""
-        digests = {
-            "sha256:" + hashlib.sha256(f"/files/{path.name}".encode()).hexdigest(): path
-            for path in (self.folder / "uploads").glob("*")}
-        return digests[receipt["id"]]
+        if receipt["id"] not in self._upload_paths:
+            for name in set(os.listdir(self.folder / "uploads")) - {path.name for path in self._upload_paths.values()}:
+                digest = hashlib.sha256(f"/files/{name}".encode()).hexdigest()
+                self._upload_paths[f"sha256:{digest}"] = self.folder / "uploads" / name
+        return self._upload_paths[receipt["id"]]
 
     def uploads(self):
         """The bytes of all uploads there are, finished or not: name in the server's folder → size."""
