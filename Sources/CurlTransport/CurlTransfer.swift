@@ -508,7 +508,7 @@ extension CurlTransfer {
   /// the answer, whether the server has read the request or not.
   fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
     // Every byte of a request waits for this.
-    if let handshake, handle.fact(CURLINFO_NUM_CONNECTS) > 0, !handshake.isWatched || handshake.lacksVerdict {
+    if let handshake, handle.fact(CURLINFO_NUM_CONNECTS) > 0, handshake.isOwed {
       isUnwatched = true
       return false
     }

@@ -46,7 +46,27 @@ public struct ProxyUse: Sendable {
     let list = proxy.exceptions ?? environment["no_proxy"] ?? environment["NO_PROXY"] ?? ""
     return list.split { $0 == "," || $0 == " " }.contains { entry in
       let name = entry.drop { $0 == "." }.lowercased()
-      return entry == "*" || host == name || host.hasSuffix("." + name)
+      return entry == "*" || host == name || host.hasSuffix("." + name) || Self.isNetwork(name, of: host)
     }
+  }
+
+  /// `10.0.0.0/8` and `2001:db8::/32`, of hosts that are addresses.
+  private static func isNetwork(_ entry: String, of host: String) -> Bool {
+    let parts = entry.split(separator: "/", omittingEmptySubsequences: false)
+    guard parts.count == 2, let bits = Int(parts[1]), let network = addressBytes(String(parts[0])),
+      let address = addressBytes(host), address.count == network.count, (0...address.count * 8).contains(bits)
+    else { return false }
+    return address.indices.allSatisfy { index in
+      let mask = UInt8(truncatingIfNeeded: 0xff00 >> min(8, max(0, bits - index * 8)))
+      return address[index] & mask == network[index] & mask
+    }
+  }
+
+  private static func addressBytes(_ text: String) -> [UInt8]? {
+    for (family, count) in [(AF_INET, 4), (AF_INET6, 16)] {
+      var bytes = [UInt8](repeating: 0, count: count)
+      if inet_pton(family, text, &bytes) == 1 { return bytes }
+    }
+    return nil
   }
 }

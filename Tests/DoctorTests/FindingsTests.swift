@@ -127,4 +127,18 @@ import TransferModel
     #expect(ProxyUse(proxy, [:]).holds(forHost: own.host, isEncrypted: true))
     #expect(!ProxyUse(proxy, [:]).holds(forHost: server.host, isEncrypted: true))
   }
+
+  /// Regression: a connection past the proxy was taken for one through it.
+  @Test func networksAreExceptionsForAddresses() {
+    for (host, exceptions, isDirect) in [
+      ("10.1.2.3", "10.0.0.0/8", true), ("11.1.2.3", "10.0.0.0/8", false), ("192.0.2.129", "a, 192.0.2.128/25", true),
+      ("192.0.2.127", "192.0.2.128/25", false), ("192.0.2.1", "0.0.0.0/0", true),
+      ("2001:db8::7", "2001:db8::/32", true),
+      ("2001:db9::7", "2001:db8::/32", false), ("::1", "0.0.0.0/0", false), ("10.1.2.3", "10.0.0.0/33", false),
+      ("host", "10.0.0.0/8", false), ("10.0.0.1", "10.0.0.0/", false),
+    ] {
+      let proxy = CurlProxy(url: "http://proxy:3128", exceptions: exceptions)
+      #expect(ProxyUse(proxy, [:]).holds(forHost: host, isEncrypted: true) != isDirect, "\(host) \(exceptions)")
+    }
+  }
 }

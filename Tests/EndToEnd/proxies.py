@@ -40,6 +40,10 @@ class Tinyproxy(Proxy):
         return [installed("tinyproxy"), "-d", "-c", configuration]
 
     @property
+    def requests(self):
+        return (self.folder / "requests.log").read_text().count("Established connection")
+
+    @property
     def was_used(self):
         return "127.0.0.1" in (self.folder / "requests.log").read_text() and "Established connection" in (
             self.folder / "requests.log").read_text()

@@ -182,6 +182,12 @@ def test_the_handshake_with_a_proxy_is_left_alone_and_the_one_through_it_is_not(
             error = wait_until(lambda: refusal(other, "two.mov", "pin-mismatch"), other.program.describe)
             assert pinned.key.pin in error["message"] and front_leaf.key.pin not in error["message"]
             other.stop_at_once()
+            # Past the proxy it is the server's own handshake.
+            seen = proxy.requests
+            direct = new_mount(receiver, *way, "--no-proxy", "127.0.0.0/8", "--pin", pinned.key.pin)
+            (direct.root / "three.mov").write_bytes(b"3")
+            direct.wait_for("three.mov", "complete")
+            assert proxy.requests == seen
     finally:
         assert proxy.close() == []
 

@@ -16,7 +16,7 @@ final class Handshake {
   /// Those of the watch, which must not go before it.
   private var logs: TransparencyLogs?
   /// A connection of the server's was looked at from its beginning.
-  private(set) var isWatched = false
+  private var isWatched = false
 
   /// Nil when memory is short.
   init?(with host: String, _ security: HandshakeSecurity, isBehindEncryptedProxy: Bool) {
@@ -38,8 +38,8 @@ final class Handshake {
   var refusal: TransportError? { judge.refusal }
   /// What the last one has shown.
   var report: HandshakeReport { judge.report }
-  /// It came to its end without a question that had to be asked.
-  var lacksVerdict: Bool { judge.lacksVerdict }
+  /// Settings ask for what nobody has looked at: libcurl has told of no handshake, or OpenSSL has left out a question.
+  var isOwed: Bool { !isWatched && security.asksForLook || judge.lacksVerdict }
 
   /// libcurl has made an SSL_CTX for a new connection.
   fileprivate func begins(_ easy: UnsafeMutableRawPointer, _ context: UnsafeMutableRawPointer) -> CURLcode {

@@ -28,6 +28,12 @@ struct HandshakeSecurity: Sendable {
   /// Whether certificates need timestamps at present.
   var standing: TransparencyStanding { standing(with: source?.current.list) }
 
+  /// Something is set without which a connection would be weaker than its user wants it.
+  var asksForLook: Bool {
+    if case .enforced = standing { return true }
+    return !trust.pins.isEmpty
+  }
+
   /// The same with a list that was taken from the source.
   func standing(with list: TransparencyLogList?) -> TransparencyStanding {
     TransparencyStanding(
