@@ -137,6 +137,7 @@ def test_a_chain_without_a_pinned_key_is_refused_before_a_request(serve, world):
     assert b"authorization" not in server.requests.lower()
 
 
+@pytest.mark.promises("SE15")
 def test_a_pinned_certificate_that_was_exchanged_stops_deliveries_until_it_is_back(new_receiver, new_mount, serve, world):
     """Under the same authority; nothing is lost, and nothing is sent."""
     pinned, other = world.issuer.issue("pinned"), world.issuer.issue("other")
@@ -329,6 +330,7 @@ def test_log_and_summary_say_that_timestamps_are_not_asked_for(new_mount, receiv
     assert mount.summary()["transparency"] == [{"destination": "main", "policy": "public-only", "state": "no-list"}]
 
 
+@pytest.mark.promises("SE15")
 def test_a_certificate_that_logs_do_not_know_stops_deliveries_until_it_is_exchanged(new_receiver, new_mount, serve, world):
     """The list is read anew when it has changed, and the mount goes on."""
     good, bare = world.issuer.issue("good", world.two), world.issuer.issue("bare", world.two[:1])
@@ -353,6 +355,7 @@ def test_a_certificate_that_logs_do_not_know_stops_deliveries_until_it_is_exchan
 # MARK: OCSP
 
 
+@pytest.mark.promises("SE15")
 def test_a_revoked_certificate_stops_deliveries_until_it_is_exchanged(new_receiver, new_mount, serve, world):
     revoked, good = world.issuer.issue("revoked"), world.issuer.issue("good")
     receiver = new_receiver(certificate=good.files, ca=world.issuer.certificate)
@@ -422,6 +425,7 @@ def faulty(world, folder):
     }
 
 
+@pytest.mark.promises("SE15")
 @pytest.mark.parametrize("case", ["expired", "not yet valid", "wrong name", "wrong authority", "TLS 1.2"])
 def test_each_fault_has_its_words(new_receiver, new_mount, serve, world, folder, case):
     leaf, version, code, words = faulty(world, folder)[case]

@@ -244,7 +244,10 @@ import TransferModel
   }
 
   /// Regression: each file that was opened before the first answer brought its own wave of connections.
-  @Test func wrongCertificate_isTriedWithGrowingPauses_alsoByWarming() {
+  @Test(arguments: [
+    TransportError.Kind.certificateRefused, .pinMismatch, .transparencyRefused, .certificateRevoked, .stapleMissing,
+  ])
+  func wrongCertificate_isTriedWithGrowingPauses_alsoByWarming(kind: TransportError.Kind) {
     var harness = harness(files: [])
     for number in 1...6 { harness.handle(ImaginaryFile(UInt64(number), "f\(number)", size: 5000).opened) }
     var tries = 0
@@ -256,7 +259,7 @@ import TransferModel
         harness.advance(by: max(next - harness.now.monotonic, .milliseconds(1)))
       } else {
         tries += 1
-        harness.answer(StepFailure.connection(.certificateRefused)) { _ in true }
+        harness.answer(StepFailure.connection(kind)) { _ in true }
       }
     }
     #expect(tries <= 25)
