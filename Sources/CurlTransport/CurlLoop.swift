@@ -8,6 +8,11 @@ final class CurlLoop {
   /// How often transfers are asked whether they have stalled.
   private static let stallCheckMilliseconds: Int32 = 250
 
+  private struct Parked {
+    let request: PendingHTTPRequest
+    let since: ContinuousClock.Instant
+  }
+
   private let inbox: RequestInbox
   private let multi: UnsafeMutableRawPointer
   private let settings: TransferSettings
@@ -30,7 +35,7 @@ final class CurlLoop {
   private var nameCache = NameCache()
   private let races = AddressRaces()
   /// Requests that wait for the addresses of their server, in the order in which they came. They count as in flight.
-  private var parked: [NamedServer: [PendingHTTPRequest]] = [:]
+  private var parked: [NamedServer: [Parked]] = [:]
   private let systemName = CongestionControl.systemName
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
@@ -102,7 +107,7 @@ final class CurlLoop {
     if begins { beginRace(to: server) }
     switch verdict {
     case .go(let addresses): start(waiting, to: addresses)
-    case .wait: parked[server, default: []].append(waiting)
+    case .wait: parked[server, default: []].append(Parked(request: waiting, since: .now))
     }
   }
 
@@ -123,8 +128,8 @@ final class CurlLoop {
     let outcomes = races.advance(at: .now)
     for outcome in outcomes {
       addressBook.found(outcome, at: .now)
-      for request in parked.removeValue(forKey: outcome.server) ?? [] {
-        start(request, to: outcome.addresses, after: outcome)
+      for waiting in parked.removeValue(forKey: outcome.server) ?? [] {
+        start(waiting.request, to: outcome.addresses, after: outcome.since(waiting.since, at: .now))
       }
     }
     return !outcomes.isEmpty
@@ -133,9 +138,9 @@ final class CurlLoop {
   /// False for a request that does not wait for addresses.
   private func withdrawParked(_ id: HTTPRequestID) -> Bool {
     for (server, requests) in parked {
-      guard let index = requests.firstIndex(where: { $0.id == id }) else { continue }
+      guard let index = requests.firstIndex(where: { $0.request.id == id }) else { continue }
       parked[server]?.remove(at: index)
-      refuse(requests[index], TransportError(.cancelled, "the request was cancelled before it was sent"))
+      refuse(requests[index].request, TransportError(.cancelled, "the request was cancelled before it was sent"))
       return true
     }
     return false
@@ -351,7 +356,7 @@ final class CurlLoop {
   private func tearDown(_ reason: String) {
     let waiting = inbox.close()
     for transfer in Array(transfers.values) { finish(transfer, .failure(transfer.error(.stopped, reason))) }
-    for request in parked.values.flatMap({ $0 }) { refuse(request, TransportError(.stopped, reason)) }
+    for waiting in parked.values.flatMap({ $0 }) { refuse(waiting.request, TransportError(.stopped, reason)) }
     for request in waiting { request.onCompletion(.failure(TransportError(.stopped, reason))) }
     // Easy handles before the multi handle that their connections live in.
     idleHandles = []

@@ -266,6 +266,17 @@ struct AddressBookTests {
     #expect(settled == (.go(addresses), false))
   }
 
+  @Test("A request that came late to a race has waited for a part of it")
+  func lateRequest_hasWaitedForLess() throws {
+    var outcome = try outcome()
+    (outcome.namesTime, outcome.roundTrip) = (.milliseconds(1000), .milliseconds(100))
+    let times = [1200, 1100, 300, 40].map { waited in
+      let part = outcome.since(start, at: start + .milliseconds(waited))
+      return [part.namesTime / .milliseconds(1), part.roundTrip / .milliseconds(1)]
+    }
+    #expect(times == [[1000, 100], [1000, 100], [200, 100], [0, 40]])
+  }
+
   @Test("One address that took no connection is no end of the search: those of the other family may come late")
   func oneDeadAddress_isNotSettled() throws {
     var book = AddressBook()

@@ -178,6 +178,9 @@ struct CurlTransportTests {
       ).get()
       #expect(first.connection.isNewConnection)
       #expect(!second.connection.isNewConnection)
+      let stages = try #require(first.connection.stages)
+      #expect(stages.tls > .zero && stages.answer > .zero && second.connection.stages == nil)
+      #expect(stages.names + stages.connect + stages.tls + stages.answer <= first.connection.totalTime)
       #expect(try JSONDecoder().decode(Echo.self, from: Data(second.body)).requestOnConnection == 2)
     }
   }

@@ -96,6 +96,14 @@ struct RaceOutcome: Sendable {
   /// Some were connected to. Where a name has one address, none is.
   var wasTried = true
 
+  /// What of it a request has waited for that came when the race was under way.
+  func since(_ time: ContinuousClock.Instant, at now: ContinuousClock.Instant) -> RaceOutcome {
+    var part = self
+    part.namesTime = min(namesTime, max(.zero, now - time - roundTrip))
+    part.roundTrip = min(roundTrip, now - time)
+    return part
+  }
+
   /// Another race would find nothing better.
   var isSettled: Bool { winner != nil || !wasTried && addresses.count == 1 }
 }

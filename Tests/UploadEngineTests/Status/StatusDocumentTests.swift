@@ -169,7 +169,7 @@ import TransferModel
         "next_attempt_at": null,
         "resume": {"session": "s", "checkpoint_chunks": 0},
         "integrity": {"merkle_root": "\(String(repeating: "0a", count: 32))", "chain_tip": "\(String(repeating: "ff", count: 32))"},
-        "connection": {"protocol": "HTTP/2", "streams": 0, "tier": "fast", "prewarmed": true},
+        "connection": {"protocol": "HTTP/2", "streams": 0, "tier": "fast", "prewarmed": true, "prewarm": {"names": 0.000000, "connect": 0.100000, "tls": 0.101500, "answer": 1.000000, "session": 0.102000, "alternatives": ["h3=\\":443\\""]}},
         "times": {"opened": "1970-01-01T00:00:00.000Z", "closed": "2023-11-14T22:13:20.123Z", "started": "1969-12-31T23:59:59.999Z", "completed": "2023-11-14T22:13:20.999Z"},
         "receipt": {"id": "r-1", "name": "scan42.mov", "size": 1099511627776, "merkle_root": "\(String(repeating: "0a", count: 32))", "chain_tip": "\(String(repeating: "ff", count: 32))", "published_at": "2023-11-14T22:13:20.500Z"},
         "local": false,
