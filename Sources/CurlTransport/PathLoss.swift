@@ -29,7 +29,7 @@ struct PathLoss {
   static let trialSegments: Int64 = 2_000
   /// It was in vain where more is lost than this, and than so many times what was lost before.
   static let trialLossMax = 0.06
-  static let trialLossRatio = 3.0
+  static let trialLossRatio = 1.5
 
   /// About one lost packet of 2,000: with fewer, twelve streams of `cubic` fill 100 Mbit/s at 100 ms.
   static let shareMin = 0.0005

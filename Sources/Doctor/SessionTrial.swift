@@ -20,16 +20,19 @@ struct SessionTrial {
   func run(clockDifference: Int64?) -> (findings: [Finding], passingBytes: Int) {
     var plan = plan
     var refused: (bytes: Int, failure: StepFailure)?
-    var hasBroken = false
+    var broken: StepFailure?
     while true {
       let (findings, failure) = attempt(plan, clockDifference)
-      if let failure, failure.hasBrokenOff, !hasBroken {
-        hasBroken = true
+      if let failure, failure.hasBrokenOff, broken == nil {
+        broken = failure
         continue
       }
       guard let tooLong = failure, tooLong.kind == .requestTooLarge else {
-        let warning = refused.map { Finding.requestsRefused($0.failure, of: $0.bytes, passing: plan.contentBytes) }
-        return ((warning.map { [$0] } ?? []) + findings, plan.contentBytes)
+        let warnings = [
+          failure == nil ? broken.map(Finding.chunksBroken) : nil,
+          refused.map { Finding.requestsRefused($0.failure, of: $0.bytes, passing: plan.contentBytes) },
+        ]
+        return (warnings.compactMap { $0 } + findings, plan.contentBytes)
       }
       refused = refused ?? (plan.contentBytes, tooLong)
       guard let shorter = plan.shorter else {
@@ -98,6 +101,11 @@ extension Finding {
         + "taken: \(failure.message)",
       advice: "Files arrive, in shorter requests and slower. Raise the limit, or give --chunk-size \(passingBytes).",
       facts: [Fact(key: "request_bytes_max", value: .number(Int64(passingBytes)))])
+  }
+
+  /// Chunks broke in mid-way, and were taken when they came once more.
+  static func chunksBroken(_ failure: StepFailure) -> Finding {
+    Finding(.session, .warning, "chunks were taken only when they came once more. The first time: \(failure.message)")
   }
 
   /// Of an upload that was begun and ended.
