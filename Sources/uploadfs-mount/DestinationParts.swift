@@ -42,7 +42,7 @@ struct DestinationParts: Sendable {
   /// Once, at the start.
   private func sayTransparency(_ logger: Logger) {
     guard transparency.state != "no-tls", configuration.trust.transparency != .off else { return }
-    let place: Logger.Metadata = ["to": "\(configuration.address)"]
+    let place: Logger.Metadata = ["destination": "\(name)"]
     switch transport.transparency {
     case let standing?:
       if case .listTooOld = standing {
