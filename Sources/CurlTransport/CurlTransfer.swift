@@ -18,7 +18,7 @@ final class CurlTransfer {
   private let race: RaceOutcome?
   /// Looks into the handshakes of its connections; nil where there are none.
   let handshake: Handshake?
-  /// It was about to go over a connection whose handshake nobody had looked into.
+  /// It was about to go over a connection whose handshake was not watched.
   private var isUnwatched = false
   private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
   /// What the request owns of its body, copied: the address of an array's bytes is not guaranteed beyond one call.
@@ -365,7 +365,7 @@ final class CurlTransfer {
 struct TransferSettings {
   let configuration: CurlTransportConfiguration
   let proxyUse: ProxyUse
-  /// Nil where the installed libcurl lets nobody look into a handshake.
+  /// Nil where the installed libcurl gives no access to its handshakes.
   let security: HandshakeSecurity?
 
   /// What libcurl reads of a body at a time. It sends records of 16 KiB anyway; a larger buffer only leaves the cache:
@@ -382,7 +382,7 @@ struct TransferSettings {
     return proxy == nil ? target.namedServer : nil
   }
 
-  /// What looks into the handshakes of a request; nil where there are none, or nobody can.
+  /// The watch over the handshakes of a request; nil where it has none, or libcurl gives no access to them.
   func handshake(with target: RequestTarget, through proxy: String?) throws(TransportError) -> Handshake? {
     guard target.scheme == "https", let security else { return nil }
     let isBehindEncryptedProxy = proxy?.lowercased().hasPrefix("https://") ?? false

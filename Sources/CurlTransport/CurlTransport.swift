@@ -70,7 +70,7 @@ public final class CurlTransport: HTTPTransport {
     thread.withLock { $0.take() }?.join()
   }
 
-  /// Whether certificates need timestamps of logs at present; nil where the installed libcurl lets nobody ask.
+  /// Whether certificates need timestamps of logs at present; nil where the installed libcurl gives no access to its handshakes.
   public var transparency: TransparencyStanding? { security?.standing }
 
   private static func makeMulti(

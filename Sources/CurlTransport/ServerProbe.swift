@@ -24,7 +24,7 @@ public struct ServerProbe: Sendable {
   public var date: String?
   /// The server's own certificate first.
   public var certificates: [PeerCertificate] = []
-  /// What the handshake has shown; nil for connections that believe everything, and where nobody can look into it.
+  /// What the handshake has shown; nil for connections that verify nothing, and where libcurl gives no access to it.
   public var handshake: HandshakeReport?
   /// From the beginning to the end of the handshakes.
   public var handshakes: Duration = .zero

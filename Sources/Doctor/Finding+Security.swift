@@ -178,7 +178,7 @@ extension TransportError.Kind {
 
 /// Pins, timestamps and OCSP response of a server whose certificate was accepted.
 private struct TrustWords {
-  /// Nil where nobody has looked.
+  /// Nil where no handshake was watched.
   var sentence: String?
   var facts: [Finding.Fact] = []
   var level = Finding.Level.ok

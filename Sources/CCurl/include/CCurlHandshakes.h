@@ -37,7 +37,7 @@ enum uploadfs_staple_state {
   UPLOADFS_STAPLE_NONE,
   /// It is no OCSP response, or one without an answer.
   UPLOADFS_STAPLE_UNREADABLE,
-  /// Nobody has signed it whom the certificate's authority has allowed to.
+  /// Its signer is none whom the certificate's authority has allowed to sign.
   UPLOADFS_STAPLE_FORGED,
   /// It says nothing about the server's certificate.
   UPLOADFS_STAPLE_FOREIGN,

@@ -34,11 +34,11 @@ final class Handshake {
 
   deinit { if let watch { uploadfs_watch_end(watch) } }
 
-  /// Why the last one was ended; nil where it was not, or by somebody else.
+  /// Why the last one was ended; nil where it was not, or by another side.
   var refusal: TransportError? { judge.refusal }
   /// What the last one has shown.
   var report: HandshakeReport { judge.report }
-  /// Settings ask for what nobody has looked at: libcurl has told of no handshake, or OpenSSL has left out a question.
+  /// Settings ask for a verdict that was not given: libcurl has told of no handshake, or OpenSSL has left out a question.
   var isOwed: Bool { !isWatched && security.asksForLook || judge.lacksVerdict }
 
   /// libcurl has made an SSL_CTX for a new connection.

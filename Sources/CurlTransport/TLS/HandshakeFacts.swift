@@ -25,7 +25,7 @@ enum StapleFacts: Hashable {
   case none
   /// It is no OCSP response, or one without an answer.
   case unreadable
-  /// Nobody has signed it whom the certificate's authority has allowed to.
+  /// Its signer is none whom the certificate's authority has allowed to sign.
   case forged
   /// It is about other certificates.
   case foreign

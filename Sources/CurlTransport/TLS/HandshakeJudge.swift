@@ -42,7 +42,7 @@ struct HandshakeJudge {
     self.hasOwnAuthorities = hasOwnAuthorities
   }
 
-  /// Timestamps are needed, and nobody has asked for a verdict: OpenSSL has left the question out.
+  /// Timestamps are needed, and OpenSSL has not asked for a verdict.
   var lacksVerdict: Bool { needsTimestamps && report.transparency == nil }
 
   /// The chain of certificates. True to go on.

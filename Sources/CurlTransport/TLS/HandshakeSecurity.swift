@@ -13,7 +13,7 @@ struct HandshakeSecurity: Sendable {
   /// Where update-ca-certificates(8) finds what a user has added to the system's authorities.
   static let addedAuthorities = "/usr/local/share/ca-certificates"
 
-  /// Nil where the installed libcurl lets nobody look into a handshake.
+  /// Nil where the installed libcurl gives no access to its handshakes.
   init?(_ configuration: CurlTransportConfiguration) throws(TransportConfigurationError) {
     guard uploadfs_curl_shares_openssl() == 1 else { return nil }
     trust = configuration.trust
