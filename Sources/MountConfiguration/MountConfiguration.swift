@@ -134,7 +134,7 @@ public struct MountConfiguration: Hashable, Sendable {
     try read.checkCredentials(of: settings)
     ifExists = try read.ifExists(at: settings, texts)
     authorityFile = try read.path(.ca)
-    trust = try read.serverTrust()
+    trust = try read.serverTrust(of: [settings.endpoint] + settings.alternatives)
     further = try read.furtherDestinations()
     rules = try read.rules(
       destinations: [.main] + further.map(\.name),

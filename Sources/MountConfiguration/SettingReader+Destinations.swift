@@ -67,8 +67,8 @@ extension SettingReader {
     }
   }
 
-  /// What servers' certificates must show.
-  func serverTrust() throws(ConfigurationError) -> ServerTrust {
+  /// What the certificates of these servers must show.
+  func serverTrust(of servers: [EndpointURL]) throws(ConfigurationError) -> ServerTrust {
     var trust = ServerTrust()
     if let given = sources[.pin] {
       guard !given.plainValues.isEmpty else { throw ConfigurationError("\(given.name(of: .pin)) is empty") }
@@ -88,7 +88,18 @@ extension SettingReader {
         "\(given.name(of: .transparency)): “always” is not possible without a list of logs; give one with "
           + Setting.transparencyLogs.flag)
     }
+    try checkCertificates(of: servers, for: trust)
     return trust
+  }
+
+  /// Without TLS there is no certificate to look at.
+  private func checkCertificates(of servers: [EndpointURL], for trust: ServerTrust) throws(ConfigurationError) {
+    guard let plain = servers.first(where: { !$0.isEncrypted }) else { return }
+    let given = trust.pins.isEmpty ? nil : sources[.pin]?.name(of: .pin)
+    let always = trust.transparency == .always ? sources[.transparency]?.name(of: .transparency) : nil
+    guard let name = given ?? always else { return }
+    throw ConfigurationError(
+      "\(name): \(plain.text) has no certificate that could be looked at; use https, or leave the setting out")
   }
 
   /// The address of a proxy, with nothing in it that others must not see.

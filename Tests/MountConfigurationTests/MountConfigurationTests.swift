@@ -135,6 +135,17 @@ extension MountConfiguration {
     #expect(further.map(\.transparency) == [.always, .off] && further.map(\.logListFile) == ["/l", "/l"])
   }
 
+  @Test func whatAnUnencryptedServerCannotShow_isRefused() throws {
+    let plain: [Setting: String] = [.to: "http://h", .spool: "/s", .allowPlainHTTP: "true"]
+    let always: [Setting: String] = [.transparency: "always", .transparencyLogs: "/l"]
+    for (settings, name) in [([.pin: pins[0]], "--pin"), (always, "--transparency")] {
+      let said = refusal(flags: plain.merging(settings) { $1 })
+      #expect(said.hasPrefix("\(name): http://h has no certificate"), "\(said)")
+    }
+    let lists: [Setting: String] = [.transparencyLogs: "/l"]
+    #expect(try !configuration(flags: plain.merging(lists) { $1 }).destination.isEncrypted)
+  }
+
   @Test func whatIsNoPolicy_isRefused() {
     for (setting, text, words) in [
       (Setting.pin, "", "is empty"), (.pin, "sha256//AQ==", "is no pin"), (.pin, "\(pins[0]);x", "“x” is no pin"),
