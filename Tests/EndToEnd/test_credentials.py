@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from form_servers import PASSWORD, Nginx
-from harness import MOUNT_TOOL, SOON, Program, sha256, wait_until, write_random
+from harness import MOUNT_TOOL, SOON, Program, clean_environment, sha256, wait_until, write_random
 from promises import installed
 from proxies import PASSWORD as PROXY_PASSWORD
 from proxies import USER as PROXY_USER
@@ -108,8 +108,7 @@ def test_the_hop_to_a_proxy_has_tls_1_3_unless_it_is_said_otherwise(new_proxy, n
 @pytest.mark.promises("DE101")
 def test_the_environments_proxy_is_left_out_for_this_machine(new_receiver, new_mount):
     receiver = new_receiver()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("UPLOADFS_")}
-    mount = new_mount(receiver, environment=environment | {"https_proxy": "http://127.0.0.1:9", "NO_PROXY": ""})
+    mount = new_mount(receiver, environment=clean_environment(https_proxy="http://127.0.0.1:9", NO_PROXY=""))
     (mount.root / "a").write_bytes(b"x")
     mount.wait_all()
     assert (receiver.files / "a").read_bytes() == b"x"
@@ -172,7 +171,7 @@ def test_secret_files_of_others_are_refused(folder, new_mount, new_receiver, aut
     certificate, key = authority.issue("camera", usage="clientAuth")
     secret = folder / "secret"
     secret.write_text("user:zebra\n")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("UPLOADFS_", "AWS_"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     (folder / "aws").write_text("[default]\naws_access_key_id = AKIDX\naws_secret_access_key = s\n")
     aws = environment | {"AWS_SHARED_CREDENTIALS_FILE": str(folder / "aws"), "AWS_CONFIG_FILE": "/dev/null"}
     (folder / "aws").chmod(0o644)
@@ -202,8 +201,7 @@ def test_a_credential_of_systemd_is_used_without_being_named(new_form, new_mount
     (credentials / "basic-auth-file").write_bytes(form.password_file.read_bytes())
     # As systemd shows a file with an access list.
     (credentials / "basic-auth-file").chmod(0o440)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("UPLOADFS_")}
-    mount = new_mount(None, to=form.url(), environment=environment | {"CREDENTIALS_DIRECTORY": str(credentials)})
+    mount = new_mount(None, to=form.url(), environment=clean_environment(CREDENTIALS_DIRECTORY=credentials))
     (mount.root / "a").write_bytes(b"x")
     mount.wait_all()
     assert (form.files / "a").read_bytes() == b"x"

@@ -20,10 +20,10 @@ struct PromiseRecord: Equatable, Sendable {
       .joined(separator: "\t") + "\n"
   }
 
-  /// Appends the line to the file that UPLOADFS_PROMISES names; nothing when there is none. One write for one line: tests and
+  /// Appends the line to the file that TEST_PROMISES names; nothing when there is none. One write for one line: tests and
   /// processes side by side use the same file.
   func append() {
-    guard let path = getenv("UPLOADFS_PROMISES"), path.pointee != 0 else { return }
+    guard let path = getenv("TEST_PROMISES"), path.pointee != 0 else { return }
     let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
     let bytes = Array(line.utf8)
     guard descriptor >= 0, write(descriptor, bytes, bytes.count) == bytes.count else {

@@ -216,7 +216,7 @@ def test_each_test_is_recorded(tmp_path, workers):
         "def pytest_configure(config): config.pluginmanager.register(promises.Recorder())\n")
     records = tmp_path / "records"
     parallel = ["-n", str(workers)] if workers else []
-    run_sample(tmp_path, *parallel, UPLOADFS_PROMISES=records)
+    run_sample(tmp_path, *parallel, TEST_PROMISES=records)
     assert sorted(line.split("\t") for line in records.read_text().splitlines()) == [
         ["S1", "ran", "test_sample.py::test_passes"],
         ["S10", "skipped needs root", "test_sample.py::test_lacks_what_another_run_has"],
@@ -262,7 +262,7 @@ def test_what_is_not_installed_fails_unless_that_is_allowed(tmp_path, allowed, r
     program = tmp_path / "servers" / "bin" / "rsync"
     program.parent.mkdir(parents=True)
     program.touch(mode=0o755)
-    done = run_sample(tmp_path, "-rsEf", UPLOADFS_ALLOW_MISSING=allowed, TEST_SERVERS=tmp_path / "servers")
+    done = run_sample(tmp_path, "-rsEf", TEST_ALLOW_MISSING=allowed, TEST_SERVERS=tmp_path / "servers")
     assert (done.returncode, result in done.stdout) == (code, True), done.stdout
     for program in ("no-such-program", "no-such-server"):
         assert f"{program} is missing; scripts/test installs it" in done.stdout
