@@ -148,6 +148,7 @@ int uploadfs_socket_counts(int socket, struct uploadfs_socket_counts *counts) {
   counts->round_trip_least_microseconds = info.tcpi_min_rtt;
   counts->segment_bytes = info.tcpi_snd_mss;
   counts->retransmissions = info.tcpi_retransmits;
+  counts->delivery_bytes_per_second = info.tcpi_delivery_rate;
   return 1;
 }
 

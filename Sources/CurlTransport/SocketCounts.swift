@@ -14,6 +14,8 @@ struct SocketCounts: Hashable {
   var segmentBytes: UInt32 = 0
   /// How often in a row the first unacknowledged segment was sent again because nothing came.
   var retransmissions: UInt32 = 0
+  /// How fast the latest segments arrived.
+  var deliveryBytesPerSecond: UInt64 = 0
 
   /// Of a socket; nil where it is closed, or none of TCP.
   init?(of socket: Int32) {
@@ -23,6 +25,13 @@ struct SocketCounts: Hashable {
       segments: counts.segments, lost: counts.lost, roundTrip: .microseconds(counts.round_trip_microseconds),
       roundTripLeast: .microseconds(counts.round_trip_least_microseconds))
     (segmentBytes, retransmissions) = (counts.segment_bytes, counts.retransmissions)
+    deliveryBytesPerSecond = counts.delivery_bytes_per_second
+  }
+
+  /// Segments that arrive in the least round-trip time.
+  var segmentsPerRoundTrip: Double {
+    guard segmentBytes > 0 else { return 0 }
+    return Double(deliveryBytesPerSecond) * (roundTripLeast / .seconds(1)) / Double(segmentBytes)
   }
 
   init(segments: UInt32, lost: UInt32, roundTrip: Duration, roundTripLeast: Duration) {

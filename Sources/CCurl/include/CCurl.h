@@ -166,6 +166,8 @@ struct uploadfs_socket_counts {
   uint32_t segment_bytes;
   /// How often in a row the first unacknowledged segment was sent again because nothing came (tcpi_retransmits).
   uint32_t retransmissions;
+  /// How fast the latest segments arrived (tcpi_delivery_rate, Linux 4.9).
+  uint64_t delivery_bytes_per_second;
 };
 
 /// Fills in the counts; 0 where the socket is closed or none of TCP.
