@@ -27,7 +27,8 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
   public var protocolChoice: ProtocolChoice
   /// HTTP/2 is spoken with a libcurl of this kind; with another one no transport is made.
   public var http2Library = HTTP2Library.repaired
-  /// Connections to one host, and with HTTP/1.1 the requests in flight: 12 chunks and room for control requests.
+  /// Connections to one host, and with HTTP/1.1 the requests in flight: 12, as many whole files that wait for
+  /// their answers, and room for control requests.
   public var maxConnections: Int
   /// Requests that may wait for their turn; a further one is refused as overloaded.
   public var inboxCapacity: Int
@@ -45,7 +46,7 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
 
   /// A configuration; the defaults are those of the specification.
   public init(
-    caFile: String? = nil, protocolChoice: ProtocolChoice = .http1, maxConnections: Int = 16,
+    caFile: String? = nil, protocolChoice: ProtocolChoice = .http1, maxConnections: Int = 32,
     inboxCapacity: Int = 256, userAgent: String = "uploadfs", allowPlainHTTP: Bool = false
   ) {
     self.caFile = caFile

@@ -101,7 +101,9 @@ final class ClientChecks {
   private func checkCount(_ order: SendOrder) {
     let bodies = inFlight.values.filter { $0.isBody }.count
     let controls = inFlight.values.filter { $0.isControl }.count
-    if order.isBody, bodies > min(world.scenario.limits.parallelChunks, budget.chunksInFlight) {
+    let streams = min(world.scenario.limits.parallelChunks, budget.chunksInFlight)
+    let awaited = streams < UploadConstants.maxParallelChunkUploads ? 0 : UploadLimits.awaitedFilesMax
+    if order.isBody, bodies > streams + awaited {
       world.fail(.parallelism, "\(bodies) requests with bodies are under way")
     }
     if controls > world.scenario.limits.controlRequests {

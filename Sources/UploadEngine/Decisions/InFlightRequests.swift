@@ -14,6 +14,12 @@ struct InFlightRequest: Hashable, Sendable {
     var bodyBytes: UInt64
   }
 
+  /// What had arrived at a time.
+  struct Progress: Hashable, Sendable {
+    var time: MonotonicTime
+    var sentBytes: UInt64
+  }
+
   let order: SendOrder
   /// The file that the request was sent for; nil where it is for several, or for none.
   let file: FileID?
@@ -39,6 +45,8 @@ struct InFlightRequest: Hashable, Sendable {
   var hasSentBytes = true
   /// A watchdog has ended the request.
   var isGivenUp = false
+  /// Its pace is judged by what arrives from then on.
+  var judgedFrom: Progress?
   /// The request's connection was slower than others that are free; see `UploadSchedule+Stragglers`.
   var isStraggler = false
   var endpoint = EndpointID.first
@@ -125,6 +133,12 @@ struct InFlightRequests: Sendable {
 
   /// So many of the request's bytes have arrived.
   mutating func arrived(_ bytes: UInt64, of id: HTTPRequestID) { table[id]?.sentBytes = bytes }
+
+  /// The request's pace is judged by what arrives from this time on, or not at all.
+  mutating func judge(_ id: HTTPRequestID, from time: MonotonicTime?) {
+    guard let sentBytes = table[id]?.sentBytes else { return }
+    table[id]?.judgedFrom = time.map { InFlightRequest.Progress(time: $0, sentBytes: sentBytes) }
+  }
 
   /// A watchdog ends the request.
   mutating func giveUp(_ id: HTTPRequestID) { table[id]?.isGivenUp = true }

@@ -52,6 +52,8 @@ struct LinkControl: Hashable, Sendable {
   private(set) var carriedAt: MonotonicTime?
   /// Requests in flight with bytes of files.
   private(set) var inFlight = 0
+  /// Their bytes, but for those of requests that read their file while they send it.
+  private var bytesInFlight = 0
 
   init(_ bounds: Bounds) {
     self.bounds = bounds
@@ -80,6 +82,12 @@ struct LinkControl: Hashable, Sendable {
 
   /// What the line took in the last two seconds; nil where it had nothing to carry for a part of them.
   func shownBytesPerSecond(at now: MonotonicTime) -> Double? { window.bytesPerSecond(at: now) }
+
+  /// In the last second the line has carried less than half of what it can: its streams, and not the line, are slow.
+  func isUnderused(at now: MonotonicTime) -> Bool {
+    guard let expected = expectedBytesPerSecond(at: now) else { return false }
+    return Double(window.latest(at: now)) < expected / 2
+  }
 
   /// The rate that a request's bytes can expect if none of them can be saved: earlier ones may have been compressed.
   func expectedBytesPerSecond(at now: MonotonicTime) -> Double? {
@@ -117,6 +125,7 @@ struct LinkControl: Hashable, Sendable {
   /// A request goes out with so many bytes; `arrived` counts the others in flight.
   mutating func began(_ byteCount: Int, beside arrived: Arrived, at now: MonotonicTime) {
     inFlight += 1
+    bytesInFlight += byteCount
     sampler.sent(byteCount, underWay: arrived.plainBytes, at: now)
     lineSampler.sent(byteCount, underWay: arrived.sentBytes, at: now)
     plan.started(inFlight: inFlight, at: now)
@@ -137,9 +146,10 @@ struct LinkControl: Hashable, Sendable {
   /// A request has ended; `arrived` counts the others in flight.
   mutating func ended(_ request: Ended, beside arrived: Arrived, at now: MonotonicTime) {
     inFlight -= 1
+    bytesInFlight -= request.byteCount
     if request.isCarried {
       carriedAt = now
-      window.arrived(request.byteCount - Int(clamping: request.arrivedBytes), at: now)
+      window.answered(request.byteCount - Int(clamping: request.arrivedBytes), at: now)
     }
     plan.ended(inFlight: inFlight, at: now)
     window.ended(inFlight: inFlight)
@@ -185,6 +195,17 @@ struct LinkControl: Hashable, Sendable {
     guard let bytesPerSecond, let answerTime else { return 0 }
     let waitingBytes = 2 * bytesPerSecond * answerTime.seconds
     let requestBytes = max(bounds.streamBytesLeast, streamBytes(of: windowBytes(at: now), streams))
+    return Int(min(waitingBytes / Double(requestBytes), Double(bounds.requestsMax)).rounded())
+  }
+
+  /// The same of requests as they are in flight, which may be shorter than what a stream carries: those of whole files. They say
+  /// nothing about the rate of a line, so what has arrived lately counts.
+  func filesAwaited(at now: MonotonicTime) -> Int {
+    guard let bytesPerSecond = bytesPerSecond ?? shownBytesPerSecond(at: now), let answerTime, inFlight > 0 else {
+      return 0
+    }
+    let waitingBytes = 2 * bytesPerSecond * answerTime.seconds
+    let requestBytes = max(1, bytesInFlight / inFlight)
     return Int(min(waitingBytes / Double(requestBytes), Double(bounds.requestsMax)).rounded())
   }
 

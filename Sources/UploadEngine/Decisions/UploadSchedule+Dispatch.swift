@@ -153,7 +153,8 @@ extension UploadSchedule {
   mutating func sendChunks(at now: ClockReading) {
     queues.passedOver.beginPass()
     while maySend(at: now), hasRoomOnLine(at: now),
-      let (id, index) = nextChunkToSend(at: now) ?? nextEarlyChunkToSend(at: now), startsNow(at: now)
+      let (id, index) = nextChunkToSend(at: now) ?? nextEarlyChunkToSend(at: now),
+      startsNow(isWholeFile: files.entry(id)?.file.isWholeFile ?? false, at: now)
     {
       guard !sendChunk(id, index, at: now) else { continue }
       queues.passedOver.insert(id)
@@ -167,9 +168,9 @@ extension UploadSchedule {
   }
 
   /// True when one more request with bytes may go out now. When the ramp allows it only later, the timer is started.
-  mutating func startsNow(at now: ClockReading) -> Bool {
-    guard let start = link.nextStart(limit: pipeline.parallelism, at: now.monotonic)
-    else { return false }
+  mutating func startsNow(isWholeFile: Bool, at now: ClockReading) -> Bool {
+    let limit = requestsMax(forWholeFile: isWholeFile, at: now)
+    guard let start = link.nextStart(limit: limit, at: now.monotonic) else { return false }
     if start <= now.monotonic { return true }
     timers.start(.ramp, at: start)
     return false

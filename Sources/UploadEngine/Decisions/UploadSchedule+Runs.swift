@@ -23,6 +23,17 @@ extension UploadSchedule {
     limits.followsLine && destination.abilities.takesRuns ? link.requestsAwaited(at: now.monotonic) : 0
   }
 
+  /// The most requests with bytes in flight when one with a whole file follows, or with chunks. A short file waits longer for its
+  /// answer on a long line than it travels: with all of the streams that a program may have, as many more go out as wait. A setting
+  /// that asks for fewer is kept. Chunks gain nothing there: a further connection is slow when the file ends.
+  func requestsMax(forWholeFile isWholeFile: Bool, at now: ClockReading) -> Int {
+    let most = pipeline.parallelism
+    guard isWholeFile, most >= UploadConstants.maxParallelChunkUploads, limits.followsLine,
+      destination.abilities.takesRuns
+    else { return most }
+    return most + min(link.filesAwaited(at: now.monotonic), UploadLimits.awaitedFilesMax)
+  }
+
   /// What the line carries in two seconds: a file of so many bytes goes in one request, which a break loses as a whole.
   var lineBytes: Int {
     guard limits.followsLine, destination.abilities.takesRuns, destination.forms.runs != .none else { return .max }

@@ -47,7 +47,7 @@ extension UploadSchedule {
   mutating func sendSmallFiles(at now: ClockReading) {
     queues.small.beginGathering(at: now.monotonic)
     if !destination.gate.isOpen, maySend(at: now) { orderForATrial() }
-    while !queues.small.ready.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
+    while !queues.small.ready.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(isWholeFile: true, at: now) {
       let taken = takeSmallFiles(countMax: destination.gate.isOpen ? destination.sizes.filesPerRequest : 1, at: now)
       // Files that are passed over for now have their turn right after that.
       if !taken.isEmpty || !destination.isProbingWithUntried { queues.small.gatherAnew(at: now.monotonic) }

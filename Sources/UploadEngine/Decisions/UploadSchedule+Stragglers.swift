@@ -14,10 +14,13 @@ extension UploadSchedule {
   /// again.
   private static let stragglerPatience: Duration = .seconds(2)
   private static let doublingsMax = 6
-  /// The part of a file that may be sent again for this.
-  private static let stragglingPart: UInt64 = 50
-  /// A stream with less than this part of its fair share is slow.
-  private static let slowPart = 0.25
+  /// The part of a file that may be sent again for this; of a short file so many shortest chunks, or the requests of three streams that
+  /// crawl at its end would have to be waited for.
+  private static let stragglingPart: UInt64 = 20
+  private static let stragglingChunksLeast = 16
+  /// A stream with less than this part of its fair share for so long is slow.
+  private static let slowPart = 0.5
+  private static let crawlingTime: Duration = .seconds(1)
 
   /// Ends the requests that hang, after a progress check of all.
   mutating func endStragglers(at now: ClockReading) {
@@ -33,7 +36,8 @@ extension UploadSchedule {
         hangs(request, underway, patience(with: chunks, of: transfer), bytesPerSecond, at: now)
       else { continue }
       let bytes = file.progress.stragglingBytes + underway.byteCount
-      guard UInt64(bytes) <= file.snapshot.sizeBytes / Self.stragglingPart else { continue }
+      let bytesLeast = UInt64(Self.stragglingChunksLeast * limits.streamBytesLeast)
+      guard UInt64(bytes) <= max(file.snapshot.sizeBytes / Self.stragglingPart, bytesLeast) else { continue }
       files.update(id) { $0.progress.straggled(bytes) }
       for chunk in chunks { transfer.timesHung[chunk.index, default: 0] += 1 }
       requests.endStraggler(request)
@@ -53,13 +57,12 @@ extension UploadSchedule {
     return Self.stragglerPatience * (1 << min(times, Self.doublingsMax))
   }
 
-  private func hangs(
+  /// Another request has been answered meanwhile, so the line is good, and this one has not moved, or crawls.
+  private mutating func hangs(
     _ request: HTTPRequestID, _ underway: InFlightRequest, _ patience: Duration, _ bytesPerSecond: Double,
     at now: ClockReading
   ) -> Bool {
-    let age = now.monotonic - underway.sentAt
-    // Another request has been answered meanwhile: the line is good.
-    guard age >= patience, underway.sentBytes < UInt64(underway.byteCount),
+    guard now.monotonic - underway.sentAt >= patience, underway.sentBytes < UInt64(underway.byteCount),
       let answeredAt = link.carriedAt, answeredAt > underway.sentAt
     else { return false }
     if let movedAt = watchdog.movedAt(request), answeredAt > movedAt,
@@ -67,11 +70,32 @@ extension UploadSchedule {
     {
       return true
     }
-    let pace = Double(underway.sentBytes) / age.seconds
+    return crawls(request, underway, patience, bytesPerSecond, at: now.monotonic)
+  }
+
+  /// On a line that has room the request has had little of it for a second, and takes longer so than anew. On a full line the others
+  /// leave their shares to it when they end, and what it is sent again would wait behind it.
+  private mutating func crawls(
+    _ request: HTTPRequestID, _ underway: InFlightRequest, _ patience: Duration, _ bytesPerSecond: Double,
+    at now: MonotonicTime
+  ) -> Bool {
+    guard link.isUnderused(at: now) else {
+      requests.judge(request, from: nil)
+      return false
+    }
+    guard let from = underway.judgedFrom else {
+      requests.judge(request, from: now)
+      return false
+    }
+    let time = now - from.time
+    guard time >= Self.crawlingTime else { return false }
+    let pace = Double(underway.sentBytes - from.sentBytes) / time.seconds
     let share = bytesPerSecond / Double(max(1, link.streams))
     let left = Double(underway.byteCount) - Double(underway.sentBytes)
     let again = 2 * Double(underway.byteCount) / bytesPerSecond + patience.seconds
-    return pace < Self.slowPart * share && left > pace * again
+    if pace < Self.slowPart * share, left > pace * again { return true }
+    requests.judge(request, from: now)
+    return false
   }
 
   /// A straggler that was ended has ended. False for a request that was faster, or has failed before.

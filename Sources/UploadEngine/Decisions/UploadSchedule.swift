@@ -14,7 +14,7 @@ public struct UploadLimits: Hashable, Sendable {
   /// Large files with chunks in flight at the same time.
   public var activeLargeFiles = 16
   /// Files that are sent in one request each, and read or sent at the same time, beside the large ones.
-  public var activeMediumFiles = 16
+  public var activeMediumFiles = 32
   /// Up to this size a file is small: it is read into a small buffer, and may travel with others.
   public var smallFileBytes = UploadConstants.smallFileBytes
   /// Small buffers. Together they are one more chunk buffer.
@@ -35,6 +35,8 @@ public struct UploadLimits: Hashable, Sendable {
   public var followsLine = false
   /// The least that a stream carries; a shorter request says nothing about the line.
   public var streamBytesLeast = UploadConstants.chunkBytesMin
+  /// With all of the streams that a program may have, so many whole files beyond them may wait for their answers.
+  public static let awaitedFilesMax = 12
   /// Bytes that may always be in flight, however slow the line is.
   public var flightBytesLeast = UploadConstants.flightBytesLeast
   /// Requests are not made shorter than this for a server that refuses longer ones.

@@ -80,6 +80,21 @@ import TransferModel
     #expect(short / near.requestBytes(ofEachOf: 12, chunkBytes: 1000, at: Self.at(0)) == 3)
   }
 
+  /// As many bytes as arrive during an answer are those of more short files than long ones.
+  @Test func ofShortFiles_moreWaitForTheirAnswers() {
+    var awaited: [Int] = []
+    for byteCount in [20_000, 5_000, 100] {
+      var link = LinkControl(Self.bounds)
+      link.recall(.init(bytesPerSecond: 100_000, variance: 1, sampleCount: 5))
+      link.answered(after: .milliseconds(100))
+      #expect(link.filesAwaited(at: Self.at(0)) == 0, "nothing is in flight")
+      for _ in 0..<4 { link.began(byteCount, beside: .init(), at: Self.at(0)) }
+      awaited.append(link.filesAwaited(at: Self.at(0)))
+    }
+    // 20,000 bytes in twice the time of an answer.
+    #expect(awaited == [1, 4, 12])
+  }
+
   /// Twelve that begin together do not wait for their answers together.
   @Test func onANewLine_eachRequestIsLongerThanTheOneBefore() {
     var link = LinkControl(Self.bounds)

@@ -133,6 +133,26 @@ import TransferModel
     #expect(requests(2_000_000, answersTake: .milliseconds(600)).count == 12)
   }
 
+  /// Regression: files of 100 KB used 0.7 of 100 Mbit/s at 50 ms: of twelve requests a third waited for their answers.
+  @Test(arguments: [(50, 13...24), (0, 12...12)])
+  func onALongLine_moreFilesThatGoWholeAreOnTheirWay(answerMilliseconds: Int, requests: ClosedRange<Int>) {
+    var limits = UploadLimits()
+    (limits.followsLine, limits.adaptsChunkBytes, limits.rampDelay) = (true, true, .zero)
+    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 1 << 20) { $0.takesRuns = true }
+    harness.offers = DestinationOffers(encodings: [.identity], runBytesMax: 1 << 25)
+    harness.know(lineOf: 10_000_000)
+    harness.handle(.scanEnded)
+    for number in 2..<80 { harness.write(ImaginaryFile(UInt64(number), "\(number).jpg", size: 100_000)) }
+    for _ in 0..<3 {
+      harness.advance(by: .milliseconds(answerMilliseconds))
+      for request in harness.sent where !request.order.carriesChunk && !request.order.isWholeFile {
+        harness.answer(ScheduleHarness.success(of: request.order)) { $0 == request.order }
+      }
+      harness.answerReads()
+    }
+    #expect(requests.contains(harness.sent.count { $0.order.isWholeFile }))
+  }
+
   @Test func eachChunkIsAnsweredForItself() {
     var harness = sending()
     harness.answerChunk(0, .chunkStored)
@@ -298,6 +318,22 @@ import TransferModel
     #expect((34_000...44_000).contains(steady), "\(steady)")
     #expect(window.bytes(bytesPerSecond: nil, at: time(10_000)) == 2000)
     #expect(window.bytes(bytesPerSecond: 50_000, at: time(10_000)) == 100_000)
+  }
+
+  /// Regression: on a line of 100 Mbit/s and 200 ms the second four streams began after five round trips. What an answer alone shows may
+  /// have arrived for seconds.
+  @Test func inTheFirstTwoSeconds_theFastestQuarterThatWasSeenCountsForAllOfThem() {
+    var window = FlightWindow(bytesLeast: 1000)
+    window.started(at: time(0))
+    window.arrived(1000, at: time(300))
+    window.arrived(3000, at: time(500))
+    #expect(window.bytes(bytesPerSecond: nil, at: time(550)) == 2 * 8 * 3000)
+    #expect(window.bytes(bytesPerSecond: 1, at: time(1900)) == 2 * 8 * 3000)
+    window.answered(9000, at: time(1950))
+    #expect(window.bytes(bytesPerSecond: nil, at: time(1950)) == 2 * 8 * 3000)
+    #expect(window.bytes(bytesPerSecond: nil, at: time(2000)) == 2 * 13_000)
+    window.ended(inFlight: 0)
+    #expect(window.bytes(bytesPerSecond: nil, at: time(2000)) == 2 * 13_000)
   }
 
   private func harness(_ change: (inout UploadLimits) -> Void = { _ in }) -> ScheduleHarness {
