@@ -13,6 +13,10 @@ let strict: [SwiftSetting] = [
 /// Tests are not optimised in the optimised build, which takes half of its time otherwise; what they test is.
 let tests = strict + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
 
+/// The commit, where a script that builds says it: what SwiftPM itself knows of git it keeps from one commit to the next.
+let buildInformation: [CSetting] =
+  Context.environment["UPLOADFS_COMMIT"].map { [.define("UPLOADFS_COMMIT", to: $0)] } ?? []
+
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let heap = Target.Dependency.product(name: "HeapModule", package: "swift-collections")
 let orderedCollections = Target.Dependency.product(name: "OrderedCollections", package: "swift-collections")
@@ -53,11 +57,13 @@ let package = Package(
     .target(name: "CZSTD", dependencies: ["CZSTDSystem"]),
     .target(name: "CSHA256"),
     .target(name: "CLinux"),
+    .target(name: "CBuildInformation", cSettings: buildInformation),
 
     // Values that the layers share, and what client and receiver must agree on.
     .target(name: "FileModel", swiftSettings: strict),
     .target(name: "Threads", dependencies: ["CLinux"], swiftSettings: strict),
     .target(name: "Quantities", swiftSettings: strict),
+    .target(name: "ProgramVersion", dependencies: ["CBuildInformation"], swiftSettings: strict),
     .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
     .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CZSTD", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
@@ -112,7 +118,7 @@ let package = Package(
       dependencies: [
         "MountConfiguration", "MountStatus", "Telemetry", "TransferModel", "FileModel", "Quantities", "UploadFS",
         "UploadEngine", "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Lookup", "Threads",
-        "SystemMemory",
+        "SystemMemory", "ProgramVersion",
         "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
@@ -142,7 +148,9 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-receiver",
       dependencies: [
-        "UploadReceiver", "ReceiverCore", "LogText", "Quantities", "Threads", "SystemMemory", "CLinux",
+        "UploadReceiver", "ReceiverCore", "Integrity", "LogText", "Quantities", "Threads", "SystemMemory",
+        "ProgramVersion",
+        "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -157,7 +165,8 @@ let package = Package(
       ],
       swiftSettings: strict),
     .executableTarget(
-      name: "uploadfs-simulate", dependencies: ["UploadSimulation", "Destinations"], swiftSettings: strict),
+      name: "uploadfs-simulate", dependencies: ["UploadSimulation", "Destinations", "Integrity", "ProgramVersion"],
+      swiftSettings: strict),
 
     // Ties tests to the promises of the documents; in no product.
     .target(name: "Promises", path: "Tests/Promises", swiftSettings: strict),

@@ -1,5 +1,6 @@
 #include "CISAL.h"
 
+#include <isa-l.h>
 #include <isa-l/crc.h>
 
 uint32_t uploadfs_crc32c(const void *bytes, size_t count, uint32_t previous) {
@@ -13,4 +14,11 @@ uint32_t uploadfs_crc32c(const void *bytes, size_t count, uint32_t previous) {
     count -= (size_t)step;
   }
   return ~crc;
+}
+
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
+
+const char *uploadfs_isal_version(void) {
+  return TEXT(ISAL_MAJOR_VERSION) "." TEXT(ISAL_MINOR_VERSION) "." TEXT(ISAL_PATCH_VERSION);
 }

@@ -18,3 +18,5 @@ int uploadfs_lz4_decompress(const void *source, size_t count, void *target, size
   if (count > INT_MAX || plain_count > INT_MAX) return 0;
   return LZ4_decompress_safe(source, target, (int)count, (int)plain_count) == (int)plain_count;
 }
+
+const char *uploadfs_lz4_version(void) { return LZ4_versionString(); }

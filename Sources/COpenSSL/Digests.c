@@ -99,3 +99,5 @@ int uploadfs_random_bytes(uint8_t *output, size_t count) {
 int uploadfs_is_equal(const void *left, const void *right, size_t count) {
   return CRYPTO_memcmp(left, right, count) == 0;
 }
+
+const char *uploadfs_openssl_version(void) { return OpenSSL_version(OPENSSL_VERSION_STRING); }

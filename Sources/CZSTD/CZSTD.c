@@ -26,3 +26,5 @@ int uploadfs_zstd_decompress(const void *source, size_t count, void *target, siz
   const size_t written = ZSTD_decompress(target, plain_count, source, count);
   return !ZSTD_isError(written) && written == plain_count;
 }
+
+const char *uploadfs_zstd_version(void) { return ZSTD_versionString(); }

@@ -8,6 +8,7 @@ import Logging
 import Lookup
 import MountConfiguration
 import MountStatus
+import ProgramVersion
 import Synchronization
 import Telemetry
 import TransferModel
@@ -221,7 +222,7 @@ extension DaemonProcess {
     clock_gettime(CLOCK_REALTIME, &now)
     let milliseconds = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
     return DaemonProcess(
-      pid: getpid(), pidNamespace: PIDNamespace.own, version: UploadFSMount.version, startedAtMilliseconds: milliseconds
+      pid: getpid(), pidNamespace: PIDNamespace.own, version: ProgramVersion.number, startedAtMilliseconds: milliseconds
     )
   }
 }

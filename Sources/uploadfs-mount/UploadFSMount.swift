@@ -1,12 +1,15 @@
 import ArgumentParser
 import CLinux
+import CurlTransport
 import Glibc
+import Integrity
 import MountConfiguration
+import ProgramVersion
+import UploadEngine
+import UploadFS
 
 @main
 struct UploadFSMount: ParsableCommand {
-  static let version = "0.1.0"
-
   static let configuration = CommandConfiguration(
     commandName: "uploadfs-mount",
     abstract: "A folder that uploads what is written into it.",
@@ -23,6 +26,13 @@ struct UploadFSMount: ParsableCommand {
       PublishCommand.self,
       UnmountCommand.self, DoctorCommand.self,
     ])
+
+  private static var version: String {
+    ProgramVersion.text(
+      of: "uploadfs-mount",
+      libraries: [CurlLibrary.version, "libfuse \(FuseSupport.loadedVersion)", DatabaseLibrary.version]
+        + IntegrityLibraries.versions)
+  }
 
   /// What the argument parser would say of a misspelt command is about what follows it.
   static func main() {

@@ -1,14 +1,16 @@
 import ArgumentParser
 import CLinux
 import Glibc
+import Integrity
 import LogText
+import ProgramVersion
 
 /// The tool: arguments, files, signals and exit codes. Everything else is UploadReceiver's.
 struct UploadFSReceiver: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "uploadfs-receiver",
     abstract: "Receives uploads of uploadfs-mount, verified and published atomically.",
-    version: "0.1.0",
+    version: ProgramVersion.text(of: "uploadfs-receiver", libraries: IntegrityLibraries.versions),
     subcommands: [Serve.self, Sessions.self, End.self])
 }
 

@@ -1,5 +1,7 @@
 import Destinations
 import Glibc
+import Integrity
+import ProgramVersion
 import UploadSimulation
 
 /// Runs seeds one after the other, and says how to see a failing one again.
@@ -10,7 +12,7 @@ struct SimulationCommand {
 
   static let usage = """
     usage: scripts/simulate [--seeds N] [--seed S] [--scenario NAME] [--bug NAME] [--trace] [--systematic] [--prove]
-                            [--fingerprints] [--list]
+                            [--fingerprints] [--list] [--version]
 
       --seeds N        as many seeds, one after the other (100)
       --seed S         the first one; a random one unless given
@@ -23,6 +25,7 @@ struct SimulationCommand {
       --fingerprints   a digest of the trace of each scenario and seed from 1 on (as many as --seeds says), and one of
                        each scenario: the same in every build whose decisions are the same
       --list           the names of the scenarios, the invariants and the bugs
+      --version        the version, the commit and the libraries
     """
 
   private var seedCount: UInt64 = 100
@@ -76,6 +79,9 @@ struct SimulationCommand {
       case "--list": isListing = true
       case "--help", "-h":
         print(Self.usage)
+        exit(0)
+      case "--version":
+        print(ProgramVersion.text(of: "uploadfs-simulate", libraries: IntegrityLibraries.versions))
         exit(0)
       default: throw UsageError(message: "unknown: \(flag)")
       }

@@ -667,6 +667,14 @@ def test_service_manager_is_told(new_mount, receiver, folder, is_abstract):
         assert mount.program.wait() == 0
 
 
+def test_it_says_its_version_and_the_libraries():
+    done = run("--version")
+    first, second = done.stdout.splitlines()
+    assert re.fullmatch(r"uploadfs-mount \d+\.\d+\.\d+( \(commit [0-9a-f]{12}(\+changes)?\))?", first), done
+    for library in ("libcurl", "libfuse", "SQLite", "OpenSSL", "Zstandard", "LZ4", "ISA-L"):
+        assert re.search(rf"\b{library} \d+\.\d+", second), (library, done)
+
+
 def test_closed_output_is_no_reason_to_stop(new_mount, receiver):
     mount = new_mount(receiver, start=False)
     read, write = os.pipe()

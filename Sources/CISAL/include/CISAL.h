@@ -10,4 +10,7 @@
 /// and its buffer without const.
 uint32_t uploadfs_crc32c(const void *bytes, size_t count, uint32_t previous);
 
+/// The version of the headers, as “2.30.0”: the library does not say its own.
+const char *uploadfs_isal_version(void);
+
 #endif

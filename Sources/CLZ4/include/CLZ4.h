@@ -15,4 +15,7 @@ size_t uploadfs_lz4_compress(const void *source, size_t count, void *target, siz
 /// length. Never writes beyond `plain_count` and never reads beyond `count`, whatever the block says.
 int uploadfs_lz4_decompress(const void *source, size_t count, void *target, size_t plain_count);
 
+/// The library's version, as “1.9.4”.
+const char *uploadfs_lz4_version(void);
+
 #endif

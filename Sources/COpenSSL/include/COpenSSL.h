@@ -64,4 +64,7 @@ int uploadfs_certificate_make(
 /// Wipes and frees the three texts.
 void uploadfs_certificate_free(uploadfs_certificate *certificate);
 
+/// The library's version, as “3.0.17”.
+const char *uploadfs_openssl_version(void);
+
 #endif

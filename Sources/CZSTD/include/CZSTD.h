@@ -22,4 +22,7 @@ size_t uploadfs_zstd_compress(
 /// another length. Never writes beyond `plain_count` and never reads beyond `count`, whatever the frame says.
 int uploadfs_zstd_decompress(const void *source, size_t count, void *target, size_t plain_count);
 
+/// The library's version, as “1.5.4”.
+const char *uploadfs_zstd_version(void);
+
 #endif

@@ -35,10 +35,13 @@ public struct FuseSupport: Hashable, Sendable {
   /// This machine's.
   public static var current: FuseSupport {
     FuseSupport(
-      device: openedDevice, libraryVersion: fuse_pkgversion().map { String(cString: $0) } ?? "unknown",
+      device: openedDevice, libraryVersion: loadedVersion,
       libraryHasPassthrough: uploadfs_has_passthrough(), hasMountHelper: MountPoint.isInstalled("fusermount3"),
       allowsOthers: configurationAllowsOthers)
   }
+
+  /// That of the libfuse that is loaded, as `3.14.0`.
+  public static var loadedVersion: String { fuse_pkgversion().map { String(cString: $0) } ?? "unknown" }
 
   private static var openedDevice: Device {
     let descriptor = open("/dev/fuse", O_RDWR | O_CLOEXEC)
