@@ -24,6 +24,7 @@ final class MountSession: Sendable {
   private let mount: FuseMount
   private let drain: Drain
   private let networkNotices: NetworkNotices?
+  private let watchdog = Watchdog()
 
   /// Makes every part, from the ones that can refuse a wrong setting to the one that others can see.
   init(_ configuration: MountConfiguration, mountPoint: String) throws {
@@ -110,6 +111,10 @@ final class MountSession: Sendable {
       && DedicatedThread.start("watch-spool") { [self] in filesystem.watchSpool { spoolChanged($0) } }
       && destinations.allSatisfy { $0.renewal?.start() ?? true }
       && networkNotices?.start { [self] in engines.networkChanged() } ?? true
+      && watchdog?.start { [self] in
+        _ = engines.summary()
+        _ = filesystem.writableOpenCount
+      } ?? true
       && DedicatedThread.start("drain") { [self] in
         let status = drain.runWhenAsked()
         // A process uses the mount although it is out of the tree, so the loop goes on: the process ends without it.
@@ -142,6 +147,7 @@ final class MountSession: Sendable {
   private func stop() {
     filesystem.endFlushing()
     networkNotices?.stop()
+    watchdog?.stop()
     engines.stop()
     state.close()
     for destination in destinations {

@@ -179,8 +179,13 @@ struct Serve: AsyncParsableCommand {
               Output.standardOutput.put(hint.replacing("PORT", with: "\(places.first?.port ?? 0)") + "\n")
             }
             for place in places { Output.standardOutput.put("listening https://\(place)\n") }
+            ServiceNotification.ready(status: "listening on \(places.map(\.description).joined(separator: ", "))")
           },
-          until: { await signals.wait() })
+          until: {
+            await signals.wait()
+            ServiceNotification.stopping(status: "letting requests finish")
+          },
+          answering: ServiceNotification.watchdogPause.map { (every: $0, { ServiceNotification.alive() }) })
         return nil
       } catch {
         return error

@@ -667,6 +667,53 @@ def test_service_manager_is_told(new_mount, receiver, folder, is_abstract):
         assert mount.program.wait() == 0
 
 
+def test_a_watchdog_hears_of_the_daemon_until_its_end(new_mount, receiver, folder):
+    path = str(folder / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(path)
+        listener.settimeout(SOON)
+        mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=path, WATCHDOG_USEC="300000"))
+        assert listener.recv(4096).startswith(b"READY=1\n")
+        for _ in range(3):
+            assert listener.recv(4096) == b"WATCHDOG=1\n"
+        # What a delivery waits for keeps no watchdog waiting.
+        receiver.stop()
+        (mount.root / "a.bin").write_bytes(b"x")
+        mount.program.signal(signal.SIGTERM)
+        heard = [listener.recv(4096) for _ in range(12)]
+        assert heard.count(b"WATCHDOG=1\n") >= 3, heard
+        receiver.start()
+        assert mount.program.wait() == 0
+
+
+def test_a_watchdog_does_not_hear_of_a_daemon_that_is_stopped(new_mount, receiver, folder):
+    path = str(folder / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(path)
+        mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=path, WATCHDOG_USEC="300000"))
+        mount.program.signal(signal.SIGSTOP)
+        try:
+            listener.settimeout(1)
+            with pytest.raises(TimeoutError):
+                while True:
+                    listener.recv(4096)
+        finally:
+            mount.program.signal(signal.SIGCONT)
+        listener.settimeout(SOON)
+        assert listener.recv(4096) == b"WATCHDOG=1\n"
+
+
+def test_another_process_s_watchdog_hears_nothing(new_mount, receiver, folder):
+    path = str(folder / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(path)
+        listener.settimeout(SOON)
+        mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=path, WATCHDOG_USEC="3000", WATCHDOG_PID="1"))
+        assert listener.recv(4096).startswith(b"READY=1\n")
+        assert mount.stop() == 0
+        assert listener.recv(4096).startswith(b"STOPPING=1\n")
+
+
 def test_it_says_its_version_and_the_libraries():
     done = run("--version")
     first, second = done.stdout.splitlines()

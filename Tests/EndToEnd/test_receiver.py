@@ -38,6 +38,24 @@ def test_it_says_its_version():
     assert re.search(r"\bOpenSSL \d+\.\d+", second), done
 
 
+def test_a_service_manager_is_told_and_its_watchdog_hears_of_the_receiver(new_receiver, folder, monkeypatch):
+    path = str(folder / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    monkeypatch.setenv("WATCHDOG_USEC", "300000")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(path)
+        listener.settimeout(SOON)
+        receiver = new_receiver()
+        assert listener.recv(4096).decode() == f"READY=1\nSTATUS=listening on 127.0.0.1:{receiver.port}\n"
+        for _ in range(3):
+            assert listener.recv(4096) == b"WATCHDOG=1\n"
+        receiver.program.signal(signal.SIGTERM)
+        while (said := listener.recv(4096)) == b"WATCHDOG=1\n":
+            pass
+        assert said == b"STOPPING=1\nSTATUS=letting requests finish\n"
+        assert receiver.program.wait() == 0
+
+
 def test_files_root_goes_with_no_token_file_of_its_own(folder):
     done = subprocess.run(
         [str(RECEIVER_TOOL), "serve", "--root", folder, "--listen", "127.0.0.1:0", "--certificate", "c", "--key", "k",

@@ -197,6 +197,21 @@ private final class Gate: OutputTarget {
   }
 }
 
+@Suite struct ServiceNotificationTests {
+  @Test(
+    arguments: [
+      (limit: "30000000", process: "7", pause: Duration.seconds(10)), ("30000000", nil, .seconds(10)),
+      ("2", nil, .microseconds(1)),
+      // Another process's, none, and what no service manager says.
+      ("30000000", "8", nil), ("30000000", "", nil), (nil, nil, nil), (nil, "7", nil), ("0", nil, nil),
+      ("-3", nil, nil),
+      ("soon", nil, nil), ("99999999999999999999", nil, nil),
+    ] as [(limit: String?, process: String?, pause: Duration?)])
+  func aWatchdog_isSpokenToThreeTimesAsOftenAsItAsks(limit: String?, process: String?, pause: Duration?) {
+    #expect(ServiceNotification.watchdogPause(limit: limit, process: process, own: 7) == pause)
+  }
+}
+
 private enum NotificationSocketFolder {
   static let path: String = {
     var template = Array("/tmp/uploadfs-output-XXXXXX".utf8CString)

@@ -220,9 +220,11 @@ public final class ReceiverServer: Sendable {
   }
 
   /// Listens and serves until `stop` returns, then lets running requests finish for at most 10 seconds. `onReady` is
-  /// told the addresses with their ports once connections are accepted at all of them.
+  /// told the addresses with their ports once connections are accepted at all of them. `answering` is called in its time while the thread
+  /// that keeps time and the core still answer.
   public func run(
-    onReady: @escaping @Sendable ([ListenAddress]) -> Void, until stop: @escaping @Sendable () async -> Void
+    onReady: @escaping @Sendable ([ListenAddress]) -> Void, until stop: @escaping @Sendable () async -> Void,
+    answering: (every: Duration, tell: @Sendable () -> Void)? = nil
   ) async throws(ReceiverStartError) {
     let statistics = responder.withLock(\.statistics)
     let channel = ReceiverChannel(
@@ -247,6 +249,13 @@ public final class ReceiverServer: Sendable {
       driver.saveSpools()
       driver.checkFolders()
     }
+    let answers = answering.map { answering in
+      let pause = TimeAmount(answering.every)
+      return group.next().scheduleRepeatedTask(initialDelay: pause, delay: pause) { [driver] _ in
+        driver.tick()
+        answering.tell()
+      }
+    }
     let memory = MemoryReturn(budget, statistics)
     let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in
       if memory.isWorthwhile() { driver.returnMemory() }
@@ -261,6 +270,7 @@ public final class ReceiverServer: Sendable {
     syncs.cancel()
     returns.cancel()
     days.cancel()
+    answers?.cancel()
     await OperatorSocket.close(listener, logger)
     await driver.shutDown()
     do throws(StoreFailure) {
