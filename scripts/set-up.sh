@@ -36,7 +36,7 @@ install_packages() {
 }
 
 swift_version() {
-  swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9.]*\).*/\1/p' | head -n 1
+  { swift --version 2>/dev/null || true; } | sed -n 's/.*Swift version \([0-9][0-9.]*\).*/\1/p' | head -n 1
 }
 
 at_least() { # VERSION MINIMUM
@@ -57,6 +57,14 @@ require_swift() {
   fi
   fail "Swift $minimum or later is needed (${have:-none} found). Install it from https://www.swift.org/install/linux/debian/" \
     "and see that “swift” is on the PATH."
+}
+
+# The commit that is built, for --version; with +changes where files differ from it, nothing where git does not know.
+source_commit() {
+  local commit
+  commit="$(git rev-parse --short=12 HEAD 2>/dev/null)" || return 0
+  git diff --quiet HEAD -- 2>/dev/null || commit="$commit+changes"
+  echo "$commit"
 }
 
 packages_to_build=(
