@@ -249,6 +249,19 @@ struct SpoolFolderTests {
     #expect(MountIdentity(at: "/a", in: two)?.path(in: "2 1 0:2 / /b rw - fuse.uploadfs u rw") == "/b")
   }
 
+  @Test func whatIsMountedUppermostAtAPlace_hasItsKind() {
+    let mountinfo = """
+      21 1 0:19 / / rw,relatime shared:1 - ext4 /dev/vda rw
+      30 21 0:40 / /later rw,relatime shared:9 - autofs systemd-1 rw,fd=41
+      """
+    #expect(MountIdentity.kind(at: "/later", in: mountinfo) == "autofs")
+    let mounted = mountinfo + "\n31 30 0:41 / /later rw shared:9 - fuse.uploadfs uploadfs rw"
+    #expect(MountIdentity.kind(at: "/later", in: mounted) == "fuse.uploadfs")
+    #expect(
+      MountIdentity.kind(at: "/late", in: mountinfo) == nil
+        && MountIdentity.kind(at: "/", in: "21 1 0:19 / / rw -") == nil)
+  }
+
   @Test func uploadMountsAreKnownByTheirFilesystem() {
     let mounts = UploadMounts(mountinfo: Self.mountinfo)
     // Regression: a folder with the copy of a summary counted as a mount.

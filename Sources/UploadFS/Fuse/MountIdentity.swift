@@ -17,12 +17,18 @@ struct MountIdentity: Hashable, Sendable {
     Self.lines(mountinfo).first { $0.numbers == numbers }?.path
   }
 
-  private static func lines(_ mountinfo: String) -> [(numbers: [Substring], path: String)] {
+  /// What kind of filesystem is mounted at a path, on top of others; nil when none is.
+  static func kind(at path: String, in mountinfo: String) -> String? {
+    lines(mountinfo).last { $0.path == path }?.kind
+  }
+
+  private static func lines(_ mountinfo: String) -> [(numbers: [Substring], path: String, kind: String?)] {
     mountinfo.split(separator: "\n").compactMap { line in
-      // id parent major:minor root point …
+      // id parent major:minor root point options tags… - kind source …
       let fields = line.split(separator: " ")
       guard fields.count > 4 else { return nil }
-      return ([fields[0], fields[2]], unescaped(fields[4]))
+      let kind = fields.firstIndex(of: "-").flatMap { fields.dropFirst($0 + 1).first }
+      return ([fields[0], fields[2]], unescaped(fields[4]), kind.map(String.init))
     }
   }
 

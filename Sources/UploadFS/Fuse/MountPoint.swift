@@ -10,8 +10,11 @@ struct MountPoint: Hashable, Sendable {
   init(checking configured: String) throws(MountError) {
     guard !configured.isEmpty else { throw MountError(.mountPointMissing, "no mount point was given") }
     path = try Self.text(ofPlace: configured)
-    try clearDeadMounts()
-    try requireEmptyDirectory()
+    // What looks into such a folder waits until the mount is there, and so would this process.
+    if !isAutomount {
+      try clearDeadMounts()
+      try requireEmptyDirectory()
+    }
     try requireDevice()
   }
 
@@ -33,6 +36,11 @@ struct MountPoint: Hashable, Sendable {
       guard byte >= 0x80 else { return String(UnicodeScalar(byte)) }
       return "\\x" + String(byte, radix: 16)
     }.joined()
+  }
+
+  /// Whether the mount is made because somebody looks into its place (autofs, x-systemd.automount).
+  private var isAutomount: Bool {
+    UploadMounts.mountinfo.flatMap { MountIdentity.kind(at: path, in: $0) } == "autofs"
   }
 
   /// A few, because dead mounts can lie on top of each other.
