@@ -71,9 +71,9 @@ packages_to_build=(
   ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev
   libzstd-dev pkg-config)
 packages_to_test=(
-  apache2-bin apache2-utils attr btrfs-progs curl e2fsprogs ffmpeg gcc iperf3 iproute2 iputils-ping libnginx-mod-http-dav-ext microsocks
+  apache2-bin apache2-utils attr btrfs-progs curl e2fsprogs ffmpeg gcc iperf3 iproute2 iputils-ping libnginx-mod-http-dav-ext man-db microsocks
   nginx-light openssl patch php-cgi procps
-  python3 python3-h2 python3-jsonschema python3-pytest python3-pytest-xdist python3-venv rsync sqlite3 tinyproxy-bin util-linux vim-tiny
+  python3 python3-h2 python3-jsonschema python3-pytest python3-pytest-xdist python3-venv rsync sqlite3 systemd tinyproxy-bin util-linux vim-tiny
   xfsprogs)
 
 # UPLOADFS_CACHE   the folder of kept builds and of other people's programs (~/.cache/uploadfs)
