@@ -70,6 +70,7 @@ source_commit() {
 packages_to_build=(
   ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev
   libzstd-dev pkg-config)
+packages_to_package=(binutils chrpath dpkg-dev lintian python3 rsync util-linux xz-utils)
 packages_to_test=(
   apache2-bin apache2-utils attr btrfs-progs curl e2fsprogs ffmpeg gcc iperf3 iproute2 iputils-ping libnginx-mod-http-dav-ext man-db microsocks
   nginx-light openssl patch php-cgi procps

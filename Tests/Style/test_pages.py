@@ -9,7 +9,7 @@ import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted((REPOSITORY / "docs").rglob("*.md"))
-LINKING = [*PAGES, REPOSITORY / "README.md", *sorted((REPOSITORY / "Tests").rglob("README.md"))]
+LINKING = [*PAGES, REPOSITORY / "README.md", REPOSITORY / "SECURITY.md", *sorted((REPOSITORY / "Tests").rglob("README.md"))]
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 # A name of a page in comments, programs and texts of the repository.
 PAGE = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|json|yaml)\b(#[\w-]+)?")
