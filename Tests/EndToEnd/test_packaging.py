@@ -2,12 +2,14 @@
 helper of /etc/fstab. Tests/Packages installs them."""
 
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
 import re
 import select
 import subprocess
+import sys
 
 import pytest
 
@@ -16,6 +18,8 @@ from promises import installed, needs
 
 PACKAGING = REPOSITORY / "packaging"
 HELPER = PACKAGING / "uploadfs" / "mount.uploadfs"
+# linux/auto_fs.h
+AUTOFS_READY, AUTOFS_CATATONIC = 0x9360, 0x9362
 UNITS = {"uploadfs@.service": PACKAGING / "uploadfs", "uploadfs-receiver.service": PACKAGING / "uploadfs-receiver"}
 
 
@@ -132,26 +136,34 @@ def test_a_mount_whose_daemon_died_is_mounted_anew(receiver, folder, place):
 
 @needs("root")
 def test_a_mount_is_made_where_an_automount_waits_for_it(receiver, folder, place):
-    """Regression: the daemon looked into the folder, which waits for the mount, and so for itself."""
+    """Regression: the daemon looked into the folder, which waits for the mount, and so for itself. As systemd does, the helper is run in the group
+    that mounts, and what it starts has to stay there."""
     if "autofs" not in pathlib.Path("/proc/filesystems").read_text():
         pytest.skip("the kernel has no autofs")
     libc = ctypes.CDLL(None, use_errno=True)
     asked, told = os.pipe()
+    # As systemd does for x-systemd.automount. What this process's group looks at waits for nothing.
+    settings = f"fd={told},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
+    assert libc.mount(b"test", bytes(place), b"autofs", 0, settings.encode()) == 0, os.strerror(ctypes.get_errno())
+    root = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    somebody = subprocess.Popen(["ls", place], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
-        # As systemd does for x-systemd.automount. What this process's group looks at waits for nothing.
-        settings = f"fd={told},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
-        assert libc.mount(b"test", bytes(place), b"autofs", 0, settings.encode()) == 0, os.strerror(ctypes.get_errno())
-        done = subprocess.run(
-            [str(HELPER), receiver.url, str(place), "-o", options(receiver, folder)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=SOON, env=clean_environment(UPLOADFS_MOUNT_PROGRAM=MOUNT_TOOL), start_new_session=True)
+        assert select.select([asked], [], [], SOON)[0], "nobody was seen who looks into the folder"
+        token = int.from_bytes(os.read(asked, 4096)[8:12], sys.byteorder)
+        done = helper(receiver.url, place, "-o", options(receiver, folder))
         assert done.returncode == 0, done
-        assert not select.select([asked], [], [], 0)[0], "somebody asked for the mount"
+        fcntl.ioctl(root, AUTOFS_READY, token)
+        assert somebody.wait(SOON) == 0
         (place / "a.mov").write_bytes(b"content")
         assert run("umount", place).returncode == 0
         wait_until(lambda: receiver.published() == {"a.mov": 7}, "the capture is delivered")
     finally:
-        os.close(told)
-        os.close(asked)
+        # Nobody waits any more.
+        fcntl.ioctl(root, AUTOFS_CATATONIC, 0)
+        somebody.kill()
+        somebody.wait()
+        for descriptor in (root, told, asked):
+            os.close(descriptor)
         run("umount", "--lazy", place)
 
 
