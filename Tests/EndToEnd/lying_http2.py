@@ -64,6 +64,9 @@ class Http2Front:
         self.early.is_over.set()
         self.listener.close()
 
+    def make_connection(self, connection):
+        return Connection(self, connection)
+
     def accept(self):
         while True:
             try:
@@ -76,7 +79,7 @@ class Http2Front:
         try:
             with self.context.wrap_socket(plain, server_side=True) as connection:
                 self.versions.add(connection.selected_alpn_protocol())
-                Connection(self, connection).run()
+                self.make_connection(connection).run()
         except (OSError, ssl.SSLError, h2.exceptions.ProtocolError):
             # The client has given up.
             pass
