@@ -41,12 +41,17 @@ final class CurlLoop {
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
   /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
   private var multiplexedOrigins: Set<String> = []
+  /// Nil where the version of HTTP is settled.
+  private var trials: ProtocolTrials?
 
-  /// Takes over the multi handle.
-  init(inbox: RequestInbox, multi: UnsafeMutableRawPointer, settings: TransferSettings) {
+  /// Takes over the multi handle. What is found out of versions of HTTP goes to `report`, where it is to be found out.
+  init(
+    inbox: RequestInbox, multi: UnsafeMutableRawPointer, settings: TransferSettings, reportingTo report: ProtocolReport?
+  ) {
     self.inbox = inbox
     self.multi = multi
     self.settings = settings
+    trials = report.map { ProtocolTrials(settings.configuration.trialTimes, to: $0) }
     slots =
       settings.configuration.multiplexes
       ? CurlTransportConfiguration.maxMultiplexedRequests : settings.configuration.maxConnections
@@ -155,6 +160,7 @@ final class CurlLoop {
   private func start(
     _ waiting: PendingHTTPRequest, to addresses: [SocketAddress], after race: RaceOutcome? = nil
   ) {
+    let choice = trials?.choose(for: waiting.request) ?? .fixed(settings.configuration.multiplexes ? .http2 : .http1)
     do throws(TransportError) {
       guard let handle = idleHandles.popLast() ?? EasyHandle() else {
         throw TransportError(.other, "curl_easy_init failed: out of memory")
@@ -162,7 +168,7 @@ final class CurlLoop {
       handle.reset()
       try handle.share(try usableSessions())
       let transfer = try CurlTransfer(
-        waiting, on: handle, with: settings, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
+        waiting, on: handle, with: settings, over: choice, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
         connecting: connectLimits, sending: congestionControl(of: waiting), to: addresses,
         after: race
       ) { [inbox] in
@@ -174,6 +180,9 @@ final class CurlLoop {
       }
       transfers[waiting.id] = transfer
     } catch {
+      if let origin = RequestTarget(url: waiting.request.url)?.origin {
+        trials?.end(choice, .ended, of: origin, at: .now)
+      }
       refuse(waiting, error)
     }
   }
@@ -204,16 +213,20 @@ final class CurlLoop {
       // Unretained: `transfers` holds it until finish(_:_:) has run.
       let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
       let result = transfer.result(for: code)
-      if case .success(let response) = result { noteProtocol(response.connection.protocolName, of: transfer.origin) }
+      if case .success(let response) = result { noteProtocol(response.connection.protocolName, of: transfer) }
       finish(transfer, result)
       hasFinished = true
     }
     return hasFinished
   }
 
-  private func noteProtocol(_ name: String, of origin: String) {
-    guard settings.configuration.multiplexes else { return }
-    if name == "HTTP/2" { multiplexedOrigins.insert(origin) } else { multiplexedOrigins.remove(origin) }
+  private func noteProtocol(_ name: String, of transfer: CurlTransfer) {
+    guard transfer.versionChoice.offersHTTP2 else { return }
+    if name == "HTTP/2" {
+      multiplexedOrigins.insert(transfer.origin)
+    } else {
+      multiplexedOrigins.remove(transfer.origin)
+    }
   }
 
   /// True when a transfer has ended.
@@ -222,12 +235,28 @@ final class CurlLoop {
     guard now >= nextStallCheck else { return false }
     nextStallCheck = now + .milliseconds(Int64(Self.stallCheckMilliseconds))
     for transfer in transfers.values { countMoved(by: transfer) }
+    let hasReplaced = endBehind(at: now)
     let hasBounded = boundSegments(at: now)
     let stalled = transfers.values.compactMap { transfer in
       transfer.stallError(at: now, pathBytes: pathBytes[transfer.origin] ?? 0).map { (transfer, $0) }
     }
     for (transfer, error) in stalled { finish(transfer, .failure(error)) }
-    return hasBounded || !stalled.isEmpty
+    return hasReplaced || hasBounded || !stalled.isEmpty
+  }
+
+  /// True when requests over HTTP/2 have ended because they go again over HTTP/1.1 sooner.
+  private func endBehind(at now: ContinuousClock.Instant) -> Bool {
+    let behind = trials?.look(at: now) ?? []
+    let slow = transfers.values.filter { transfer in
+      guard behind.contains(transfer.origin), let sending = transfer.sending(at: now) else { return false }
+      return trials?.goesAgain(
+        to: transfer.origin, transfer.versionChoice, bodyBytes: sending.bodyBytes, sent: sending.sent, age: sending.age)
+        == true
+    }
+    for transfer in slow {
+      finish(transfer, .failure(transfer.error(.pathLost, "it was too slow over HTTP/2, and goes again over HTTP/1.1")))
+    }
+    return !slow.isEmpty
   }
 
   /// True when transfers have ended because a path swallows their packets: they go again on new connections, with shorter ones.
@@ -241,6 +270,7 @@ final class CurlLoop {
     guard !bounded.isEmpty, let bytes = pathMTUs.values.compactMap(\.segmentBytesMax).min() else { return false }
     // For all servers: what is to blame is most likely on the first part of all ways.
     uploadfs_bound_segments(Int32(bytes))
+    trials?.restart()
     ages.renew(at: .now)
     for (id, look) in looks where look.showsHole {
       guard let transfer = transfers[id], bounded.contains(transfer.origin) else { continue }
@@ -262,6 +292,7 @@ final class CurlLoop {
       // It may be another network.
       (pathLosses, pathMTUs) = ([:], [:])
       uploadfs_bound_segments(0)
+      trials?.restart()
       addressBook.networkChanged()
       nameCache.networkChanged()
     }
@@ -285,8 +316,10 @@ final class CurlLoop {
 
   private func countMoved(by transfer: CurlTransfer) {
     let isShared =
-      multiplexedOrigins.contains(transfer.origin) && transfers.values.count { $0.origin == transfer.origin } > 1
+      transfer.versionChoice.offersHTTP2 && multiplexedOrigins.contains(transfer.origin)
+      && transfers.values.count { $0.origin == transfer.origin && $0.versionChoice.offersHTTP2 } > 1
     pathBytes[transfer.origin] = (pathBytes[transfer.origin] ?? 0) &+ transfer.measure(isShared: isShared)
+    trials?.count(transfer.socket, of: transfer.origin)
     noteLosses(of: transfer)
   }
 
@@ -296,6 +329,7 @@ final class CurlLoop {
       let verdict = pathLosses[transfer.origin, default: PathLoss()].add(from: counts.before, to: counts.now),
       let name = verdict == .tries ? CongestionControl.bbr.rawValue : systemName
     else { return }
+    trials?.restart(transfer.origin)
     for other in transfers.values where other.origin == transfer.origin { other.use(name) }
   }
 
@@ -311,7 +345,7 @@ final class CurlLoop {
 
   /// Of several that share one over HTTP/2, one alone is to tell of its packets.
   private func isFirstOnItsConnection(_ transfer: CurlTransfer) -> Bool {
-    guard multiplexedOrigins.contains(transfer.origin) else { return true }
+    guard transfer.versionChoice.offersHTTP2, multiplexedOrigins.contains(transfer.origin) else { return true }
     return !transfers.values.contains { $0.socket == transfer.socket && $0.id.value < transfer.id.value }
   }
 
@@ -344,6 +378,7 @@ final class CurlLoop {
       addressBook.failed(server)
       nameCache.failed(server)
     }
+    trials?.end(transfer.versionChoice, ProtocolTrial.Ending(result), of: transfer.origin, at: .now)
     curl_multi_remove_handle(multi, transfer.handle.pointer)
     transfers[transfer.id] = nil
     // libcurl 8.14 keeps what a failed upload has left in its handle, through curl_easy_reset as well: the next transfer on it

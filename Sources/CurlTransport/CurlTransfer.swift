@@ -1,6 +1,21 @@
 import CCurl
 import TransferModel
 
+/// Which version of HTTP a request is sent with, and why.
+enum VersionChoice: Hashable {
+  /// By the settings.
+  case fixed(ProtocolTrial.Version)
+  /// By what its server's trial has said, which hears of its end.
+  case tried(ProtocolTrial.Version)
+
+  /// The server may choose HTTP/2 for it.
+  var offersHTTP2: Bool {
+    switch self {
+    case .fixed(let version), .tried(let version): version == .http2
+    }
+  }
+}
+
 /// One request in flight. Belongs to the curl thread, from the start to its completion; libcurl's callbacks reach it
 /// through an unretained pointer, which is sound because the loop keeps the transfer until its easy handle has left the
 /// multi handle.
@@ -11,6 +26,8 @@ final class CurlTransfer {
   private let target: RequestTarget
   /// Whether it may wait for a connection that another one makes.
   private let sharesConnection: Bool
+  /// What it is sent with.
+  let versionChoice: VersionChoice
   /// What it goes through; nil where it goes directly.
   private let proxy: String?
   private let connectLimit: Duration
@@ -70,10 +87,11 @@ final class CurlTransfer {
   }
 
   /// Prepares the request on a fresh or reset handle. `multiplexed` are servers of which it is known that they take several
-  /// requests over one connection, `congestionControl` what its connection is to have. `wake` is called on any thread when there is more to be sent, and is
+  /// requests over one connection where HTTP/2 is offered to them, `congestionControl` what its connection is to have. `wake` is called on any thread when there is more to be sent, and is
   /// to lead to ``resume()``.
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
+    over versionChoice: VersionChoice,
     sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, connecting limits: ConnectLimits,
     sending congestionControl: String?, to addresses: [SocketAddress], after race: RaceOutcome?,
     wake: @escaping @Sendable () -> Void
@@ -84,7 +102,8 @@ final class CurlTransfer {
     id = waiting.id
     self.handle = handle
     self.target = target
-    sharesConnection = multiplexed.contains(target.origin)
+    self.versionChoice = versionChoice
+    sharesConnection = versionChoice.offersHTTP2 && multiplexed.contains(target.origin)
     proxy = settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
     self.congestionControl = congestionControl
     self.race = race
@@ -161,6 +180,11 @@ final class CurlTransfer {
       state: PathState(of: arrival.socket), moved: arrival.acknowledgedBytes + handle.count(CURLINFO_SIZE_DOWNLOAD_T),
       roundTrip: SocketCounts(of: arrival.socket)?.roundTrip ?? .zero,
       hasUnacknowledged: uploadfs_unacknowledged_bytes(arrival.socket) > 0)
+  }
+
+  /// How far it is with its body since it was begun; nil before that. What the socket has counts: it goes out in any case.
+  func sending(at now: ContinuousClock.Instant) -> (bodyBytes: Int, sent: Int, age: Duration)? {
+    begunAt.map { (request.body.byteCount, handle.count(CURLINFO_SIZE_UPLOAD_T), now - $0) }
   }
 
   /// What its connection's packets have done since they were last looked at; nil where that is not known.
@@ -428,7 +452,10 @@ extension CurlTransfer {
     if handshake != nil { try handle.setHandshake(nil) }
 
     try handle.set(
-      CURLOPT_HTTP_VERSION, Int(configuration.multiplexes ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
+      CURLOPT_HTTP_VERSION, Int(versionChoice.offersHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
+    // libcurl takes any connection for a request that may go over HTTP/2, also one of HTTP/1.1 that rests. It keeps connections apart by
+    // this option, which only Windows' TLS looks at.
+    if versionChoice == .tried(.http2) { try handle.set(CURLOPT_SSL_OPTIONS, Int(CURLSSLOPT_REVOKE_BEST_EFFORT)) }
     try handle.set(CURLOPT_PIPEWAIT, sharesConnection)
     try handle.set(CURLOPT_TCP_NODELAY, true)
     try handle.set(CURLOPT_TCP_KEEPALIVE, true)

@@ -15,10 +15,14 @@ public final class CurlTransport: HTTPTransport {
   /// Nil once the thread is being joined, or has been.
   private let thread: Mutex<NamedThread?>
   private let security: HandshakeSecurity?
+  /// Nil where the version of HTTP is settled.
+  private let protocolReport: ProtocolReport?
 
-  /// Checks the configuration and starts the thread.
+  /// Checks the configuration and starts the thread. What is found out of the version of HTTP that a server is to be sent is said to
+  /// `whenDecided`, on the transport's thread.
   public init(
-    configuration: CurlTransportConfiguration = CurlTransportConfiguration()
+    configuration: CurlTransportConfiguration = CurlTransportConfiguration(),
+    whenDecided: @escaping @Sendable (ServerProtocol) -> Void = { _ in }
   ) throws(TransportConfigurationError) {
     // Thread-safe since libcurl 7.84, and counted: called once for each transport, never undone.
     guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK else { throw .callFailed("curl_global_init") }
@@ -29,7 +33,8 @@ public final class CurlTransport: HTTPTransport {
     self.security = security
     let multi = try Self.makeMulti(settings)
     inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))
-    let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings)
+    protocolReport = configuration.triesHTTP2 ? ProtocolReport(whenDecided: whenDecided) : nil
+    let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings, reportingTo: protocolReport)
     do throws(TransportConfigurationError) {
       thread = Mutex(try Self.startThread(loop, configuration.priority))
     } catch {
@@ -73,14 +78,21 @@ public final class CurlTransport: HTTPTransport {
   /// Whether certificates need timestamps of logs at present; nil where the installed libcurl gives no access to its handshakes.
   public var transparency: TransparencyStanding? { security?.standing }
 
+  /// What is known of HTTP/2 on the way to each server; empty where the version of HTTP is settled.
+  public var protocols: [ServerProtocol] { protocolReport?.servers ?? [] }
+
+  /// Why HTTP/2 is not tried with the installed libcurl; nil where it may be.
+  public var hindranceOfHTTP2: HTTP2Hindrance? { settings.configuration.hindranceOfHTTP2 }
+
   private static func makeMulti(
     _ settings: TransferSettings
   ) throws(TransportConfigurationError) -> UnsafeMutableRawPointer {
     guard let multi = curl_multi_init() else { throw .callFailed("curl_multi_init") }
     let connections = settings.configuration.maxConnections
+    let mayShare = settings.configuration.multiplexes || settings.configuration.triesHTTP2
     let options: [(CURLMoption, Int, name: String)] = [
       (
-        CURLMOPT_PIPELINING, Int(settings.configuration.multiplexes ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING),
+        CURLMOPT_PIPELINING, Int(mayShare ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING),
         "CURLMOPT_PIPELINING"
       ),
       (CURLMOPT_MAX_HOST_CONNECTIONS, connections, "CURLMOPT_MAX_HOST_CONNECTIONS"),

@@ -7,8 +7,10 @@ public import TransferModel
 public struct CurlTransportConfiguration: Hashable, Sendable {
   /// Which version of HTTP is spoken.
   public enum ProtocolChoice: String, Sendable, CaseIterable {
-    /// HTTP/1.1, one connection for each request in flight. That is faster than one connection for all of them: each has a
-    /// congestion window of its own (docs/performance.md).
+    /// HTTP/1.1, one connection for each request in flight: each has a congestion window of its own. Where HTTP/2 was seen to carry
+    /// more, that; see ``ProtocolTrial``. With a libcurl whose HTTP/2 stalls it is never tried.
+    case automatic
+    /// HTTP/1.1 alone.
     case http1
     /// HTTP/2, requests share connections. A server that only speaks HTTP/1.1 is still served. Uploads stall or burn the
     /// processor before libcurl 8.10 (curl 35bf766280 closed the series of fixes that began with 7.88).
@@ -25,6 +27,8 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
   public var proxy = CurlProxy()
   /// Which version of HTTP is spoken.
   public var protocolChoice: ProtocolChoice
+  /// When HTTP/2 is tried; others for tests.
+  var trialTimes = ProtocolTrial.Times()
   /// HTTP/2 is spoken with a libcurl of this kind; with another one no transport is made.
   public var http2Library = HTTP2Library.repaired
   /// Connections to one host, and with HTTP/1.1 the requests in flight: 12, as many whole files that wait for
@@ -106,6 +110,14 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
   }
 }
 
+/// Why the installed libcurl is not used for HTTP/2.
+public enum HTTP2Hindrance: Hashable, Sendable {
+  /// It was built without.
+  case lacking(version: String)
+  /// Uploads stall.
+  case stalls(version: String)
+}
+
 extension CurlTransportConfiguration {
   /// CURLOPT_PROTOCOLS_STR.
   static let oldestVersion: UInt32 = 0x07_55_00
@@ -118,8 +130,19 @@ extension CurlTransportConfiguration {
   /// With HTTP/2, requests share connections; servers commonly allow this many streams on one.
   static let maxMultiplexedRequests = 100
 
-  /// Whether requests share connections.
+  /// Whether all requests share connections.
   var multiplexes: Bool { protocolChoice == .http2 }
+
+  /// Whether HTTP/2 may be used where it is better.
+  var triesHTTP2: Bool { protocolChoice == .automatic && hindranceOfHTTP2 == nil }
+
+  /// Why HTTP/2 is never tried; nil where it may be.
+  public var hindranceOfHTTP2: HTTP2Hindrance? {
+    guard let about = uploadfs_curl_version() else { return .lacking(version: "of unknown version") }
+    let version = about.pointee.version.map { String(cString: $0) } ?? "of unknown version"
+    guard about.pointee.features & CURL_VERSION_HTTP2 != 0 else { return .lacking(version: version) }
+    return mayMultiplex(with: about.pointee.version_num) ? nil : .stalls(version: version)
+  }
 
   /// Checks everything that can be checked before the first request.
   func validate() throws(TransportConfigurationError) {

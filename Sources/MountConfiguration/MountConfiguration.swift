@@ -7,7 +7,7 @@ public import TransferModel
 public struct MountConfiguration: Hashable, Sendable {
   /// Which HTTP versions may be used.
   public enum HTTPVersion: String, CaseIterable, Sendable {
-    /// What is fastest as measured: at present HTTP/1.1, with every libcurl.
+    /// HTTP/1.1, and HTTP/2 where that was seen to carry more.
     case automatic = "auto"
     /// HTTP/1.1, one connection for each stream.
     case http1 = "1.1"

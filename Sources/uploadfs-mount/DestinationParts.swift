@@ -22,7 +22,9 @@ struct DestinationParts: Sendable {
     self.name = name
     self.configuration = configuration
     renewedCredential = try RenewedCredential(configuration, logger: logger)
-    transport = try MountSession.transport(configuration)
+    transport = try MountSession.transport(configuration) { found in
+      logger.info("\(found.words)", metadata: ["destination": "\(name)"])
+    }
     renewal = try MountSession.credentialRenewal(configuration, logger: logger)
     mask = try MountSession.mask(renewedCredential, renewal, configuration)
     destination = try MountSession.destination(

@@ -54,7 +54,8 @@ extension MountSession {
     settings.priority = configuration.uploadPriority
     settings.protocolChoice =
       switch configuration.httpVersion {
-      case .automatic, .http1: .http1
+      case .automatic: .automatic
+      case .http1: .http1
       case .http2: .http2
       }
     settings.http2Library = configuration.timing.http2Library
@@ -78,10 +79,12 @@ extension MountSession {
     return mask
   }
 
-  static func transport(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransport {
+  static func transport(
+    _ configuration: MountConfiguration, whenDecided: @escaping @Sendable (ServerProtocol) -> Void = { _ in }
+  ) throws(ToolFailure) -> CurlTransport {
     let connection = try connection(configuration)
     do {
-      return try CurlTransport(configuration: connection)
+      return try CurlTransport(configuration: connection, whenDecided: whenDecided)
     } catch {
       throw ToolFailure(.destinationUnusable, error.description)
     }

@@ -229,6 +229,43 @@ struct CurlTransportTests {
     }
   }
 
+  @Test("Under load a server is asked once whether it speaks HTTP/2, by a request that is answered in any case")
+  func asksForHTTP2() async throws {
+    try await withServer({
+      $0.protocolChoice = .automatic
+      $0.http2Library = .any
+      $0.trialTimes = ProtocolTrial.Times(loaded: .milliseconds(500), window: .milliseconds(250))
+    }) { server, transport in
+      // Long ones: the server writes a line for each request, and waits once a pipe's worth of lines has not been read.
+      let body = TestBody(count: 4 << 20)
+      let request = HTTPRequest(.put, try server.url("/echo"), body: .pinned(body))
+      let end = ContinuousClock.now + .seconds(60)
+      func isAsked() -> Bool { transport.protocols.first?.standing.finding == .notOffered }
+      try await withThrowingTaskGroup(of: Void.self) { tasks in
+        for _ in 0..<2 * ProtocolTrial.loadMin {
+          tasks.addTask {
+            while !isAsked(), ContinuousClock.now < end {
+              let response = try await transport.send(request).get()
+              #expect(response.status == 200 && response.connection.protocolName == "HTTP/1.1")
+            }
+          }
+        }
+        try await tasks.waitForAll()
+      }
+      #expect(isAsked(), "\(transport.protocols)")
+    }
+  }
+
+  @Test("With a libcurl whose HTTP/2 stalls nothing is tried")
+  func triesNothingWithAnOldLibrary() throws {
+    var configuration = CurlTransportConfiguration(protocolChoice: .automatic)
+    #expect(configuration.triesHTTP2 == (configuration.hindranceOfHTTP2 == nil))
+    configuration.http2Library = .any
+    #expect(configuration.hindranceOfHTTP2 == nil && configuration.triesHTTP2)
+    configuration.protocolChoice = .http1
+    #expect(!configuration.triesHTTP2)
+  }
+
   // MARK: Hosts and certificates
 
   @Test("An unknown host is named")
