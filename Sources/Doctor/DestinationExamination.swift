@@ -98,7 +98,8 @@ public struct DestinationExamination {
     let security = Finding.security(of: server, probe(at: server, answer))
     report(security)
     guard security.level != .problem else { return nil }
-    let found = Finding.answer(answer)
+    let found = Finding.answer(
+      answer, hindranceOfHTTP2: connection.protocolChoice == .automatic ? connection.hindranceOfHTTP2 : nil)
     report(found)
     guard found.level != .problem else { return nil }
     let difference = clockDifference(answer)

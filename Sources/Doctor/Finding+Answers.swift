@@ -1,3 +1,4 @@
+import CurlTransport
 import TransferModel
 import UploadEngine
 
@@ -23,8 +24,8 @@ extension Finding {
         + "and the times of captures depend on it.", facts: facts)
   }
 
-  /// Of a request that only asks whether a server answers.
-  static func answer(_ answer: StepAnswer) -> Finding {
+  /// Of a request that only asks whether a server answers. `hindrance` is why HTTP/2 is not tried, where it should be.
+  static func answer(_ answer: StepAnswer, hindranceOfHTTP2 hindrance: HTTP2Hindrance? = nil) -> Finding {
     let offers = answer.connection?.alternatives ?? []
     let facts = answer.connection.map { connection in
       [
@@ -39,8 +40,10 @@ extension Finding {
       let other = offers.first { $0.protocolID == "h3" }.map {
         " It offers HTTP/3 as well (\($0.text)), which this version does not use."
       }
+      let version = hindrance.map { " \($0.words)" }
       return Finding(
-        .http, .ok, "the server answers over \(answer.connection?.protocolName ?? "HTTP") (\(time)).\(other ?? "")",
+        .http, .ok,
+        "the server answers over \(answer.connection?.protocolName ?? "HTTP") (\(time)).\(version ?? "")\(other ?? "")",
         facts: facts ?? [])
     }
   }
@@ -123,6 +126,17 @@ extension Finding {
       .limits, .warning, words.joined(separator: "; ") + ".",
       advice: "Writers may make files of up to \(Readable.bytes(fileBytesMax)); larger ones than the server takes "
         + "fail. Give --max-file-size \(known), and writers are told at once.", facts: facts)
+  }
+}
+
+extension HTTP2Hindrance {
+  /// What it means for uploads, as a sentence.
+  fileprivate var words: String {
+    switch self {
+    case .lacking(let version): "HTTP/2 is not tried: the installed libcurl \(version) was built without it."
+    case .stalls(let version):
+      "HTTP/2 is not tried: its uploads stall with the installed libcurl \(version), before 8.10."
+    }
   }
 }
 

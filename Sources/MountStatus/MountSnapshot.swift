@@ -82,6 +82,46 @@ public struct TransparencyStatus: Hashable, Sendable {
   }
 }
 
+/// Which version of HTTP a destination is sent, and why.
+public struct HTTPVersionStatus: Hashable, Sendable {
+  /// A server of the destination, where the version follows from what was measured.
+  public struct Server: Hashable, Sendable {
+    /// Scheme, host and port.
+    public var server: String
+    /// What was found out.
+    public var finding: String
+    /// What HTTP/1.1 carried; nil where it was not measured.
+    public var http1BytesPerSecond: Double?
+    /// Likewise.
+    public var http2BytesPerSecond: Double?
+
+    /// A server's.
+    public init(server: String, finding: String, http1BytesPerSecond: Double?, http2BytesPerSecond: Double?) {
+      self.server = server
+      self.finding = finding
+      self.http1BytesPerSecond = http1BytesPerSecond
+      self.http2BytesPerSecond = http2BytesPerSecond
+    }
+  }
+
+  /// What rules call the destination.
+  public var destination: String
+  /// What is set with --http.
+  public var policy: String
+  /// `measured`, or why it is not.
+  public var state: String
+  /// Those that something was sent to.
+  public var servers: [Server]
+
+  /// A destination's.
+  public init(destination: String, policy: String, state: String, servers: [Server] = []) {
+    self.destination = destination
+    self.policy = policy
+    self.state = state
+    self.servers = servers
+  }
+}
+
 /// What the files of `.uploadfs/` are made of, taken at one moment.
 public struct MountSnapshot: Sendable {
   /// What the engine says.
@@ -96,6 +136,8 @@ public struct MountSnapshot: Sendable {
   public var passthrough: PassthroughStatus
   /// For each destination.
   public var transparency: [TransparencyStatus]
+  /// Likewise.
+  public var httpVersions: [HTTPVersionStatus]
   /// Settings for experts that are not the usual ones.
   public var expertSettings: [String]
   /// The machine's heat and power.
@@ -104,10 +146,11 @@ public struct MountSnapshot: Sendable {
   /// Puts the facts together.
   public init(
     summary: MountSummary, pipeline: PipelineStatistics, process: DaemonProcess, spool: SpoolStatus,
-    passthrough: PassthroughStatus, transparency: [TransparencyStatus] = [], expertSettings: [String] = [],
-    telemetry: TelemetryReading
+    passthrough: PassthroughStatus, transparency: [TransparencyStatus] = [],
+    httpVersions: [HTTPVersionStatus] = [], expertSettings: [String] = [], telemetry: TelemetryReading
   ) {
     self.transparency = transparency
+    self.httpVersions = httpVersions
     self.expertSettings = expertSettings
     self.summary = summary
     self.pipeline = pipeline

@@ -76,7 +76,20 @@ enum SummaryDocument {
         $0.field("policy", $1.policy)
         $0.field("state", $1.state)
       }
+      json.field("http_versions", objects: facts.httpVersions) { httpVersions(&$0, $1) }
       json.field("expert_settings", strings: facts.expertSettings)
+    }
+  }
+
+  private static func httpVersions(_ json: inout JSONWriter, _ status: HTTPVersionStatus) {
+    json.field("destination", status.destination)
+    json.field("policy", status.policy)
+    json.field("state", status.state)
+    json.field("servers", objects: status.servers) {
+      $0.field("server", $1.server)
+      $0.field("finding", $1.finding)
+      $0.field("http1_bytes_per_second", $1.http1BytesPerSecond, decimals: 0)
+      $0.field("http2_bytes_per_second", $1.http2BytesPerSecond, decimals: 0)
     }
   }
 

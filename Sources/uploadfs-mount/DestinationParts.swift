@@ -41,6 +41,23 @@ struct DestinationParts: Sendable {
       state: isEncrypted ? transport.transparency?.code ?? "unavailable" : "no-tls")
   }
 
+  /// Which version of HTTP is spoken, and why.
+  var httpVersions: HTTPVersionStatus {
+    let policy = configuration.httpVersion
+    let state =
+      if policy != .automatic { "fixed" } else if transport.hindranceOfHTTP2 != nil { "unsuitable-library" } else {
+        "measured"
+      }
+    return HTTPVersionStatus(
+      destination: name.text, policy: policy.rawValue, state: state,
+      servers: transport.protocols.map {
+        HTTPVersionStatus.Server(
+          server: $0.server, finding: $0.standing.finding.rawValue,
+          http1BytesPerSecond: $0.standing.http1BytesPerSecond,
+          http2BytesPerSecond: $0.standing.http2BytesPerSecond)
+      })
+  }
+
   /// Once, at the start.
   private func sayTransparency(_ logger: Logger) {
     guard transparency.state != "no-tls", configuration.trust.transparency != .off else { return }

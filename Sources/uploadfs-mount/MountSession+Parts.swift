@@ -214,7 +214,8 @@ extension MountSession {
           at: spool, freeBytes: source.spoolFreeBytes, reserveBytes: reserveBytes, captures: captures,
           trouble: source.spoolTrouble, renewal: identity.renewal),
         passthrough: PassthroughStatus(mode: passthrough, handles: source.passthroughHandles),
-        transparency: destinations.map(\.transparency), expertSettings: expertSettings, telemetry: telemetry.reading())
+        transparency: destinations.map(\.transparency), httpVersions: destinations.map(\.httpVersions),
+        expertSettings: expertSettings, telemetry: telemetry.reading())
     }
   }
 }

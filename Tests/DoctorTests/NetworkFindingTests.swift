@@ -49,6 +49,14 @@ import TransferModel
     #expect(finding([]).facts.count == finding(nil).facts.count && offer.level == .ok)
   }
 
+  @Test func whyHTTP2IsNotTriedIsSaid() {
+    let response = HTTPResponse(status: 204, connection: HTTPConnectionMetrics(protocolName: "HTTP/1.1"))
+    let answer = StepAnswer(outcome: .warmed, responses: [response], time: .milliseconds(24))
+    let stalls = Finding.answer(answer, hindranceOfHTTP2: .stalls(version: "7.88.1"))
+    #expect(stalls.level == .ok && stalls.message.contains("HTTP/2 is not tried") && stalls.message.contains("7.88.1"))
+    #expect(!Finding.answer(answer).message.contains("HTTP/2"))
+  }
+
   @Test func aProxyThatFailsIsNamed() throws {
     let failure = StepFailure(.transport(.proxyFailed), "the proxy opens no way to upload.example.org: it answered 503")
     let finding = Finding.proxy(to: try #require(server), .refused(failure))

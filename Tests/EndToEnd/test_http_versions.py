@@ -1,10 +1,16 @@
-"""HTTP/2: servers that end connections in mid-upload (GOAWAY), at which nothing is lost and nothing lies twice."""
+"""HTTP/2: servers that end connections in mid-upload (GOAWAY), at which nothing is lost and nothing lies twice; and what `--http auto` finds
+out."""
+
+import ctypes
+import json
+import subprocess
 
 import pytest
 
 from early_answers import EarlyAnswers
-from harness import clean_environment, sha256, wait_until, write_random
+from harness import MOUNT_TOOL, clean_environment, sha256, wait_until, write_random
 from http2_fronts import Caddy, GoawayFront, NginxFront
+from network import path
 from webdav_servers import Rclone
 
 HTTP2 = ("--http", "2", "--expert", "http2-library=any")
@@ -80,3 +86,50 @@ def test_caddy_is_reloaded_in_mid_upload(folder, receiver, new_server, new_mount
     status = mount.wait_for("capture.mov", "complete")
     assert sha256(receiver.files / "capture.mov") == sha256(source)
     assert status["connection"]["protocol"] == "HTTP/2" and not status["last_error"], status
+
+
+def libcurl_version():
+    """Of the one that the programs load."""
+    about = ctypes.CDLL("libcurl.so.4").curl_version
+    about.restype = ctypes.c_char_p
+    return tuple(map(int, about().decode().split()[0].removeprefix("libcurl/").split("-")[0].split(".")))
+
+
+def test_auto_says_whether_it_can_try_http_2(receiver, new_mount):
+    is_repaired = libcurl_version() >= (8, 10)
+    for options, state in [
+            ((), "measured" if is_repaired else "unsuitable-library"), (("--expert", "http2-library=any"), "measured"),
+            (("--http", "1.1"), "fixed")]:
+        mount = new_mount(receiver, *options)
+        [found] = mount.summary()["http_versions"]
+        # One that a connection was prepared to may be there.
+        assert found["state"] == state and all(server["finding"] == "unmeasured" for server in found["servers"]), found
+        mount.close()
+    doctor = subprocess.run(
+        [MOUNT_TOOL, "doctor", "--to", receiver.url, "--token-file", receiver.token_file, "--ca", receiver.ca, "--no-test-file",
+         "--no-throughput", "--json"], capture_output=True, text=True, env=clean_environment())
+    [http] = [finding for finding in json.loads(doctor.stdout)["findings"] if finding["check"] == "http"]
+    assert ("HTTP/2 is not tried" in http["message"]) == (not is_repaired), http
+
+
+@pytest.mark.parametrize("loss", [0.01, 0])
+def test_auto_stays_with_http_1_where_http_2_carries_no_more(
+        request, new_network, new_receiver, new_mount, authority, folder, loss):
+    """The trial is in the middle of the upload. With a libcurl whose HTTP/2 stalls it has the same end."""
+    if not request.config.getoption("--fresh"):
+        pytest.skip("with --fresh only: it takes a minute and a half")
+    rate = 20e6
+    network = new_network(path(rate="20mbit", delay="50ms", queue="200ms", upstream={"loss": loss}), congestion="cubic")
+    certificate = authority.issue("receiver", hosts=f"IP:{network.server.address}")
+    receiver = new_receiver(
+        certificate=certificate, ca=authority.certificate, host=network.server.address, prefix=network.server.prefix)
+    mount = new_mount(
+        receiver, "--congestion", "system", "--chunk-size", "256KiB", "--expert", "http2-library=any", prefix=network.client.prefix)
+    source = write_random(folder / "source", int(rate / 8 * 90))
+    (mount.root / "capture.mov").write_bytes(source.read_bytes())
+    mount.wait_for("capture.mov", "complete", timeout=240)
+    assert sha256(receiver.files / "capture.mov") == sha256(source)
+    [[server]] = [found["servers"] for found in mount.summary()["http_versions"]]
+    assert server["finding"] in ("behind", "not-better", "failed", "undecided") and server["http1_bytes_per_second"] > 0, server
+    assert mount.status("capture.mov")["connection"]["protocol"] == "HTTP/1.1"
+    assert [line for line in mount.program.log.splitlines() if "HTTP/2" in line and "HTTP/1.1" in line], mount.program.log

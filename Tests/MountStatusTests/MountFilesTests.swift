@@ -34,6 +34,14 @@ import Testing
     facts.summary.failedPaths = [RelativePath("a"), RelativePath(bytes: [0xff])]
     facts.expertSettings = ["prefetch=5"]
     facts.transparency = [TransparencyStatus(destination: "main", policy: "public-only", state: "list-too-old")]
+    facts.httpVersions = [
+      HTTPVersionStatus(
+        destination: "main", policy: "auto", state: "measured",
+        servers: [
+          .init(server: "https://a", finding: "not-better", http1BytesPerSecond: 1e6, http2BytesPerSecond: 9e5),
+          .init(server: "https://b", finding: "unmeasured", http1BytesPerSecond: nil, http2BytesPerSecond: nil),
+        ])
+    ]
     facts.spool.renewal = SpoolIdentity.Renewal(server: "https://a", count: 4, knownCount: 7, atMilliseconds: 5)
     facts.pipeline.bytesFromMappings = 1 << 40
     facts.pipeline.blocksMapped = 15
@@ -72,6 +80,12 @@ import Testing
       return
     }
     #expect(transparency.map { $0["state"] } == [.string("list-too-old")])
+    guard case .array(let versions)? = document["http_versions"], case .array(let servers)? = versions.first?["servers"]
+    else {
+      Issue.record("no versions of HTTP")
+      return
+    }
+    #expect(servers.map { $0["http2_bytes_per_second"] } == [.number(900_000), .null])
     #expect(document["passthrough", "mode"] == .string("read") && document["passthrough", "handles"] == .number(2))
     #expect(document["compressed", "zstd"]?["plain_bytes"] == .number(1000))
     #expect(document["compressed", "zstd"]?["sent_bytes"] == .number(450))
