@@ -291,9 +291,10 @@ def test_a_killed_daemon_knows_its_own_by_the_mark(server, new_dav_mount, author
 @pytest.mark.promises("DE160")
 def test_the_time_of_a_file_is_kept_where_the_server_keeps_it(server, new_dav_mount):
     mount = new_dav_mount(server)
-    path = mount.root / "a.mov"
-    path.write_bytes(b"x")
-    os.utime(path, (1_500_000_000, 1_500_000_000))
+    with open(mount.root / "a.mov", "wb", buffering=0) as file:
+        file.write(b"x")
+        # Before the close: the file may be at the server soon after.
+        os.utime(file.fileno(), (1_500_000_000, 1_500_000_000))
     mount.wait_all()
     assert ((server.files / "a.mov").stat().st_mtime == 1_500_000_000) == server.keeps_times
 
