@@ -23,9 +23,16 @@ extension MountSession {
     return logger
   }
 
+  /// Connections to a server where descriptors are few: twelve requests, and four without bytes. Files that only wait for their
+  /// answers would take those that opens need.
+  private static let connectionsOfFewDescriptors = 16
+
   /// How connections are made.
   static func connection(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransportConfiguration {
     var settings = CurlTransportConfiguration()
+    if !OpenFileLimit.allows(MachineRequirements(configuration).descriptorsBesideCaptures) {
+      settings.maxConnections = Self.connectionsOfFewDescriptors
+    }
     settings.caFile = configuration.authorityFile
     settings.trust = configuration.trust
     for (flag, path) in [

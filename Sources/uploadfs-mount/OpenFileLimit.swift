@@ -17,6 +17,13 @@ enum OpenFileLimit {
     if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 { before.store(earlier, ordering: .relaxed) }
   }
 
+  /// Whether the process may have so many open.
+  static func allows(_ count: Int) -> Bool {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
+    return UInt64(limit.rlim_cur) >= UInt64(clamping: count)
+  }
+
   /// The first line of a shell's script that gives it the earlier limit: programs that use select(2) end when a descriptor has a
   /// higher number.
   static var shellLine: String {

@@ -38,6 +38,9 @@ struct LinkControl: Hashable, Sendable {
   /// Servers that take longer over an answer are slow themselves, whatever the line is; in seconds.
   private static let answerSecondsMax = 2.0
 
+  /// Nearer servers answer so soon that further connections would only cost descriptors, at both ends.
+  private static let longAnswerTime: Duration = .milliseconds(5)
+
   private let bounds: Bounds
   private var estimate = SpeedEstimate()
   private var sampler: SpeedSampler
@@ -201,9 +204,9 @@ struct LinkControl: Hashable, Sendable {
   /// The same of requests as they are in flight, which may be shorter than what a stream carries: those of whole files. They say
   /// nothing about the rate of a line, so what has arrived lately counts.
   func filesAwaited(at now: MonotonicTime) -> Int {
-    guard let bytesPerSecond = bytesPerSecond ?? shownBytesPerSecond(at: now), let answerTime, inFlight > 0 else {
-      return 0
-    }
+    guard let bytesPerSecond = bytesPerSecond ?? shownBytesPerSecond(at: now), let answerTime,
+      answerTime >= Self.longAnswerTime, inFlight > 0
+    else { return 0 }
     let waitingBytes = 2 * bytesPerSecond * answerTime.seconds
     let requestBytes = max(1, bytesInFlight / inFlight)
     return Int(min(waitingBytes / Double(requestBytes), Double(bounds.requestsMax)).rounded())

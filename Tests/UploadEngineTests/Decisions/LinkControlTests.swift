@@ -93,6 +93,11 @@ import TransferModel
     }
     // 20,000 bytes in twice the time of an answer.
     #expect(awaited == [1, 4, 12])
+    var near = LinkControl(Self.bounds)
+    near.recall(.init(bytesPerSecond: 1e9, variance: 1, sampleCount: 5))
+    near.answered(after: .milliseconds(4))
+    near.began(100, beside: .init(), at: Self.at(0))
+    #expect(near.filesAwaited(at: Self.at(0)) == 0)
   }
 
   /// Twelve that begin together do not wait for their answers together.
