@@ -37,7 +37,7 @@ struct ProtocolTrials {
     say(decision, of: origin)
   }
 
-  /// A connection to a server: what it has acknowledged counts once, whoever uses it.
+  /// A connection to a server: what it has acknowledged counts once, whichever requests use it.
   mutating func count(_ socket: Int32, of origin: String) {
     guard trials[origin] != nil else { return }
     let bytes = Int64(uploadfs_acknowledged_bytes(socket))

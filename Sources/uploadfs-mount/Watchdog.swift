@@ -9,7 +9,7 @@ final class Watchdog: Sendable {
   private let pause: Duration
   private let end = DispatchSemaphore(value: 0)
 
-  /// Nil where nobody waits for it.
+  /// Nil where no service manager waits for it.
   init?() {
     guard let pause = ServiceNotification.watchdogPause else { return nil }
     self.pause = pause

@@ -146,22 +146,22 @@ def test_a_mount_is_made_where_an_automount_waits_for_it(receiver, folder, place
     settings = f"fd={told},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
     assert libc.mount(b"test", bytes(place), b"autofs", 0, settings.encode()) == 0, os.strerror(ctypes.get_errno())
     root = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    somebody = subprocess.Popen(["ls", place], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True)
+    reader = subprocess.Popen(["ls", place], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
-        assert select.select([asked], [], [], SOON)[0], "nobody was seen who looks into the folder"
+        assert select.select([asked], [], [], SOON)[0], "no program was seen that looks into the folder"
         token = int.from_bytes(os.read(asked, 4096)[8:12], sys.byteorder)
         done = helper(receiver.url, place, "-o", options(receiver, folder))
         assert done.returncode == 0, done
         fcntl.ioctl(root, AUTOFS_READY, token)
-        assert somebody.wait(SOON) == 0
+        assert reader.wait(SOON) == 0
         (place / "a.mov").write_bytes(b"content")
         assert run("umount", place).returncode == 0
         wait_until(lambda: receiver.published() == {"a.mov": 7}, "the capture is delivered")
     finally:
-        # Nobody waits any more.
+        # No program waits any more.
         fcntl.ioctl(root, AUTOFS_CATATONIC, 0)
-        somebody.kill()
-        somebody.wait()
+        reader.kill()
+        reader.wait()
         for descriptor in (root, told, asked):
             os.close(descriptor)
         run("umount", "--lazy", place)

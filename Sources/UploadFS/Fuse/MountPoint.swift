@@ -38,7 +38,7 @@ struct MountPoint: Hashable, Sendable {
     }.joined()
   }
 
-  /// Whether the mount is made because somebody looks into its place (autofs, x-systemd.automount).
+  /// Whether the mount is made because a program looks into its place (autofs, x-systemd.automount).
   private var isAutomount: Bool {
     UploadMounts.mountinfo.flatMap { MountIdentity.kind(at: path, in: $0) } == "autofs"
   }
