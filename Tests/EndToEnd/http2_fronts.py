@@ -92,6 +92,31 @@ class GoawayFront(Http2Front):
         return GoawayConnection(self, connection)
 
 
+class ForgettingFront(Http2Front):
+    """Does what its first whole file asks for, and says in place of the answer that it has begun nothing (GOAWAY)."""
+
+    def __init__(self, server, identity, early):
+        self.forgotten = []
+        super().__init__(server, identity, early)
+
+    def make_connection(self, connection):
+        return ForgettingConnection(self, connection)
+
+
+class ForgettingConnection(Connection):
+    def end(self, stream):
+        request = self.requests[stream]
+        if self.front.forgotten or request.command != "PUT":
+            super().end(stream)
+            return
+        self.front.forgotten.append(request.name_of())
+        with self.front.server.lock:
+            request.respond(bytes(request.body))
+        self.connection.sendall(self.state.data_to_send())
+        self.connection.sendall(hyperframe.frame.GoAwayFrame(0, last_stream_id=0, error_code=0).serialize())
+        self.is_ending = True
+
+
 class GoawayConnection(Connection):
     def __init__(self, front, connection):
         super().__init__(front, connection)

@@ -33,6 +33,8 @@ class LyingServer(http.server.ThreadingHTTPServer):
         self.parts = parts
         self.lock = threading.Lock()
         self.published = {}
+        # What S3 answers to a question for an object, beside its length.
+        self.fields = {}
         self.received = {}
         self.uploads = {}
         self.lies = 0
@@ -228,15 +230,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return 200, {}
         if self.command == "POST" and "uploads" in query:
             key = self.server.fresh()
-            uploads[key] = {"name": name, "parts": {}, "session": self.headers.get("x-amz-meta-uploadfs-session")}
+            uploads[key] = {"name": name, "parts": {}, "metadata": self.s3_metadata()}
             return self.xml(f"<InitiateMultipartUploadResult><UploadId>{key}</UploadId></InitiateMultipartUploadResult>")
         if self.command == "HEAD":
             if name not in self.server.published:
                 return 404, {}
-            return 200, {"ETag": '"e"', "Content-Length": len(self.server.published[name])}
+            return 200, {"Content-Length": len(self.server.published[name])} | self.server.fields[name]
         if "uploadId" not in query:
-            self.server.published[name] = body
-            return 200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}
+            tag = {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}
+            self.server.published[name], self.server.fields[name] = body, tag | self.s3_metadata()
+            return 200, tag
         upload = uploads.get(query["uploadId"])
         if not upload:
             return self.xml("<Error><Code>NoSuchUpload</Code></Error>", 404)
@@ -253,7 +256,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return 204, {}
         del uploads[query["uploadId"]]
         self.server.published[name] = b"".join(body for _, (_, body) in sorted(upload["parts"].items()))
+        self.server.fields[name] = {"ETag": '"e-2"'} | upload["metadata"]
         return self.xml("<CompleteMultipartUploadResult><ETag>&quot;e-2&quot;</ETag></CompleteMultipartUploadResult>")
+
+    def s3_metadata(self):
+        return {name: value for name, value in self.headers.items() if name.lower().startswith("x-amz-meta-")}
 
     def xml(self, text, status=200):
         return status, {"Content-Type": "application/xml"}, text.encode()

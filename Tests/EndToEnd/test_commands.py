@@ -690,7 +690,10 @@ def test_a_watchdog_does_not_hear_of_a_daemon_that_is_stopped(new_mount, receive
     path = str(folder / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(path)
+        listener.settimeout(SOON)
         mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=path, WATCHDOG_USEC="300000"))
+        # It comes after the line that the harness waits for.
+        assert listener.recv(4096).startswith(b"READY=1\n")
         mount.program.signal(signal.SIGSTOP)
         try:
             listener.settimeout(1)

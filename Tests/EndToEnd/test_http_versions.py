@@ -9,7 +9,7 @@ import pytest
 
 from early_answers import EarlyAnswers
 from harness import MOUNT_TOOL, clean_environment, sha256, wait_until, write_random
-from http2_fronts import Caddy, GoawayFront, NginxFront
+from http2_fronts import Caddy, ForgettingFront, GoawayFront, NginxFront
 from network import path
 from webdav_servers import Rclone
 
@@ -52,6 +52,21 @@ def test_what_goaway_leaves_out_goes_again(new_liar, new_mount, authority, proto
         assert front.goaways >= 1 and front.refused >= 1 and front.versions == {"h2"}
         assert server.published == contents
         assert all(mount.status(name)["state"] == "complete" for name in contents)
+    finally:
+        front.close()
+
+
+def test_what_was_done_although_goaway_leaves_it_out_is_known_again(new_liar, new_mount, authority):
+    """Sent again, the object would be there under a second name: its own first one would be taken."""
+    server = new_liar("s3", None)
+    front = ForgettingFront(server, authority.issue("liar"), EarlyAnswers(None))
+    try:
+        environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+        mount = new_mount(None, *server.options[1], *HTTP2, *HASTY, to=front.to, ca=authority.certificate, environment=environment)
+        content = write_random(mount.root / "short.mov", 300_000).read_bytes()
+        mount.wait_all()
+        assert front.forgotten == ["short.mov"]
+        assert server.published == {"short.mov": content}
     finally:
         front.close()
 

@@ -233,13 +233,15 @@ def test_a_line_is_shared_with_another_flow(new_network, new_receiver, new_mount
     ("loss", "option", "expected"), [(0.01, "auto", "bbr"), (0.01, "system", "cubic"), (0, "auto", "cubic")])
 def test_connections_over_a_line_that_loses_packets_use_bbr(
         new_network, new_receiver, new_mount, authority, folder, loss, option, expected):
-    """A queue of 20 packets drops some as well: where that is tried, it is in vain."""
+    """A queue of 20 packets drops some as well: where that is tried, it is in vain. Connections have bbr after two seconds; the file
+    takes six."""
+    size = 40 << 20 if expected == "bbr" else FILE_BYTES
     line = {"rate": "100mbit", "delay": "50ms", "queue": "100ms"} if loss else {"rate": "20mbit", "delay": "30ms", "queue": "20p"}
     network = new_network(path(**line, upstream={"loss": loss}), congestion="cubic")
     receiver, mount = at_both_ends(
         network, network.server.address, new_receiver, new_mount, authority, "--congestion", option)
     with open(mount.root / "capture.bin", "wb") as file:
-        file.write(write_random(folder / "source", FILE_BYTES).read_bytes())
+        file.write(write_random(folder / "source", size).read_bytes())
     seen = ""
     while mount.status("capture.bin")["state"] != "complete":
         found = network.client.run(["ss", "--tcp", "--info", "--no-header", "--oneline", "dst", network.server.address]).stdout
@@ -248,7 +250,7 @@ def test_connections_over_a_line_that_loses_packets_use_bbr(
         time.sleep(0.1)
     assert seen == expected
     assert network.path[0].counters()["upstream"]["dropped"]["queue" if not loss else "loss"]["packets"] > 4
-    assert receiver.published() == {"capture.bin": FILE_BYTES}
+    assert receiver.published() == {"capture.bin": size}
 
 
 def over_a_changing_line(new_network, new_receiver, new_mount, authority, folder, size, queue, fast, slow, slow_from, slow_to):
@@ -309,8 +311,8 @@ def delivery(mount, source):
 
 
 def expect_little_twice(status, size):
-    """At its end a chunk that stands still may go twice, of at most a fiftieth of the file."""
-    assert status["chunks"]["retried"] * status["chunks"]["size"] <= 0.02 * size, status
+    """At its end a chunk that crawls on a line with room may go twice: of a twentieth of the file, or a few."""
+    assert status["chunks"]["retried"] * status["chunks"]["size"] <= max(0.05 * size, 3 * status["chunks"]["size"]), status
 
 
 def expect_nothing_broken_off(readings):
