@@ -77,6 +77,25 @@ def test_a_beginning_that_is_patched_at_the_end_goes_with_the_tail(mount, receiv
     assert sha256(receiver.files / "take.mp4") == sha256(mount.root / "take.mp4")
 
 
+@pytest.mark.promises("S60a", "S60b")
+def test_a_beginning_goes_early_once_it_has_been_quiet_for_long(mount, receiver, proxy):
+    """So only the last chunk is left to send; or the first one again, where it is written after that."""
+    names = ["take.raw", "take.mp4"]
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(open(mount.root / name, "wb", buffering=0)) for name in names}
+        for file in files.values():
+            file.write(os.urandom(6 * CHUNK))
+        for name in names:
+            acknowledged(mount, name, 5 * CHUNK)
+        os.pwrite(files["take.mp4"].fileno(), b"moov size", 28)
+        for name, left in zip(names, [1, 2]):
+            sent_before = proxy.bytes_up
+            files[name].close()
+            mount.wait_for(name, "complete")
+            assert proxy.bytes_up - sent_before < (left + 0.2) * CHUNK, name
+    assert all(sha256(receiver.files / name) == sha256(mount.root / name) for name in names)
+
+
 @pytest.mark.promises("S61b")
 def test_a_second_pass_over_the_whole_file_is_still_right(mount, receiver):
     """As ffmpeg does with +faststart: what is there moves back, and an index goes before it."""

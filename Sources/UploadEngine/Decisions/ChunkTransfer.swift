@@ -117,6 +117,11 @@ final class ChunkTransfer: @unchecked Sendable {
   /// Some of the content was read or sent.
   var hasBegun: Bool { doneCount + sendingCount + readingCount + readIndices.count > 0 }
 
+  /// Of a file that is being written: some of it is at the server, and nothing is on its way there.
+  var hasSentWhatWasSealed: Bool {
+    doneCount > 0 && sendingCount + readingCount + readIndices.count + restingIndices.count == 0 && nextPending() == nil
+  }
+
   /// Nothing of the content was read, sent or searched.
   var isUntouched: Bool { !hasBegun && holeSearch == .wanted }
 

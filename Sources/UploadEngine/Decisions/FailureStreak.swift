@@ -9,12 +9,16 @@ struct FailureStreak: Hashable, DefaultInitializable {
   private(set) var latestAt: MonotonicTime?
   /// The latest pause that was drawn; nil before the first one. Pauses grow from it.
   private(set) var drawnPause: Duration?
+  /// The destination has refused the file once: the next refusal is believed.
+  private(set) var isRefused = false
 
   /// The first round has failed, or another one, and the file pauses.
   mutating func roundFailed(at now: MonotonicTime) {
     rounds += 1
     latestAt = now
   }
+
+  mutating func refused() { isRefused = true }
 
   mutating func paused(for drawn: Duration) { drawnPause = drawn }
 
@@ -25,7 +29,7 @@ struct FailureStreak: Hashable, DefaultInitializable {
   mutating func contentChanged() { (rounds, latestAt) = (0, nil) }
 
   /// A command or a delivery has ended the row, and pauses begin anew; requests in flight belong to the round that they belonged to.
-  mutating func ended() { (rounds, drawnPause) = (0, nil) }
+  mutating func ended() { (rounds, drawnPause, isRefused) = (0, nil, false) }
 
   /// The content is published. Pauses begin anew once that is recorded.
   mutating func published() { rounds = 0 }

@@ -5,10 +5,11 @@ import TransferModel
 /// What is known of the chunks of a file that is being written, and which of them may be sent before it is
 /// complete (docs/semantics.md, S60). Pure: reports come in with the time, indices go out.
 ///
-/// A chunk is sealed once it is fully written, nothing is writing to it, the file has been written one chunk further,
-/// and it has been unchanged for a moment. The first chunk waits for the end: many formats write their sizes there
-/// last. A sealed chunk that changes after all is sent again. A file that keeps changing sealed chunks is left alone
-/// until it is complete.
+/// A chunk is sealed once it is fully written, nothing is writing to it, the file has been written a little further,
+/// and it has been unchanged for a moment. The first chunk, where many formats write their sizes last, waits until
+/// everything else was sent and it has been unchanged for long; once it has changed after that, it waits for the end. A
+/// sealed chunk that changes after all is sent again; a writer that comes back that far has a longer way to go from then on. A file that
+/// keeps changing sealed chunks is left alone until it is complete.
 ///
 /// A class, because a recording has tens of thousands of chunks and a value would be copied at each event. `@unchecked
 /// Sendable` is sound for the same reason as with ``ChunkTransfer``.
@@ -20,15 +21,21 @@ final class FileGrowth: @unchecked Sendable {
     var since = MonotonicTime(nanoseconds: 0)
   }
 
-  /// Chunks at the beginning that wait for the end.
+  /// Chunks at the beginning in which formats write last.
   static let headChunks = 1
-  /// Chunks that must have been begun behind a sealed one.
-  static let guardChunks = 1
+  /// Such a chunk has to be unchanged for so long: a recorder that keeps its sizes right writes them every second or so.
+  static let headQuietTime: Duration = .seconds(5)
+  /// What must have been written behind a sealed chunk, of at most a chunk: the boxes and blocks whose sizes a writer fills in behind
+  /// their content are mostly shorter. Once one was longer, it is a chunk.
+  static let guardBytesMin = 256 << 10
   /// A file is left alone once more of its sealed chunks than this, and than a twentieth of them, have changed.
   static let rewrittenMax = 2
 
   let chunkBytes: Int
-  private let heldBack: Int
+  private let headChunks: Int
+  /// One of the first chunks has changed after it was sealed.
+  private var hasHeadChanged = false
+  private var guardBytes: Int
   /// All changes up to this epoch were reported.
   private(set) var epoch: UInt64 = 0
   /// The file keeps rewriting what was sent.
@@ -40,9 +47,12 @@ final class FileGrowth: @unchecked Sendable {
   private var sealedCount = 0
   private var rewrittenCount = 0
 
-  init(chunkBytes: Int, headChunks: Int = FileGrowth.headChunks) {
+  /// `isAppended`: each chunk is appended to the one before it. Nothing goes before the first then, and one that changes has all of the
+  /// upload begin anew.
+  init(chunkBytes: Int, isAppended: Bool) {
     self.chunkBytes = chunkBytes
-    heldBack = headChunks
+    headChunks = isAppended ? 0 : Self.headChunks
+    guardBytes = isAppended ? chunkBytes : min(chunkBytes, Self.guardBytesMin)
   }
 
   /// Takes a report and returns the chunks whose bytes may have changed.
@@ -68,10 +78,11 @@ final class FileGrowth: @unchecked Sendable {
     return touched
   }
 
-  /// The chunks that may be read now, in their order, each once; a read has to find the chunk at ``epoch(of:)``.
-  func seal(quietFor quietTime: Duration, at now: MonotonicTime) -> [Int] {
+  /// The chunks that may be read now, in their order, each once; a read has to find the chunk at ``epoch(of:)``. `takesHead`: there is
+  /// nothing else to send.
+  func seal(quietFor quietTime: Duration, takesHead: Bool, at now: MonotonicTime) -> [Int] {
     guard !isDemoted else { return [] }
-    let ready = candidates.filter { isSealed($0, quietFor: quietTime, at: now) }.sorted()
+    let ready = candidates.filter { isSealed($0, quietFor: quietTime, takesHead: takesHead, at: now) }.sorted()
     candidates.subtract(ready)
     sealedCount += ready.count
     return ready
@@ -91,13 +102,17 @@ final class FileGrowth: @unchecked Sendable {
   }
 
   /// A sealed chunk has changed.
-  func noteRewritten() {
+  func noteRewritten(_ index: Int) {
+    // What is written there last is nothing that the writer keeps doing.
+    guard index >= headChunks else { return hasHeadChanged = true }
+    guard guardBytes == chunkBytes else { return guardBytes = chunkBytes }
     rewrittenCount += 1
     if rewrittenCount > max(Self.rewrittenMax, sealedCount / 20) { isDemoted = true }
   }
 
-  private func isSealed(_ index: Int, quietFor quietTime: Duration, at now: MonotonicTime) -> Bool {
-    let end = UInt64(index + 1 + Self.guardChunks) * UInt64(chunkBytes)
-    return index >= heldBack && end <= writtenEndBytes && chunks[index].since + quietTime <= now
+  private func isSealed(_ index: Int, quietFor quietTime: Duration, takesHead: Bool, at now: MonotonicTime) -> Bool {
+    guard UInt64(index + 1) * UInt64(chunkBytes) + UInt64(guardBytes) <= writtenEndBytes else { return false }
+    if index >= headChunks { return chunks[index].since + quietTime <= now }
+    return takesHead && !hasHeadChanged && chunks[index].since + max(quietTime, Self.headQuietTime) <= now
   }
 }

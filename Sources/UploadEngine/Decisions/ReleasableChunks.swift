@@ -18,8 +18,8 @@ struct ReleasableChunks: Sendable {
   mutating func secured(at change: UInt64) { securedAt = change }
 
   /// The lowest indices first: the latest recorded parts are most likely to be read.
-  mutating func take(countMax: Int, but last: Int) -> [Int] {
-    let taken = secured.filter { $0 != last }.sorted().prefix(countMax)
+  mutating func take(countMax: Int, of indices: Range<Int>) -> [Int] {
+    let taken = secured.filter { indices.contains($0) }.sorted().prefix(countMax)
     secured.subtract(taken)
     released.formUnion(taken)
     return Array(taken)
@@ -49,10 +49,12 @@ extension ChunkTransfer {
     releasable.secured(at: change)
   }
 
-  /// Takes chunks that may be given back. The last one stays: it changes its length when the file grows.
-  func takeSecured(bytesMax: UInt64) -> [Int] {
+  /// Takes chunks that may be given back. The last one stays: it changes its length when the file grows. While the file `isGrowing`, so do
+  /// the first one and the one before the last: its writer may come back to them, and what is given back cannot be written.
+  func takeSecured(bytesMax: UInt64, isGrowing: Bool) -> [Int] {
     let count = max(1, Int(clamping: bytesMax / UInt64(plan.chunkBytes)))
-    return releasable.take(countMax: count, but: states.count - 1)
+    let (first, kept) = isGrowing ? (FileGrowth.headChunks, 2) : (0, 1)
+    return releasable.take(countMax: count, of: first..<max(first, states.count - kept))
   }
 
   func noteReleased(_ index: Int) { releasable.noteReleased(index) }

@@ -150,6 +150,15 @@ extension StepFailure.Kind {
     }
   }
 
+  /// A request whose head was damaged on the way is refused so as well: a field that cannot be read, a token or a signature that no longer
+  /// fits.
+  var mayBeOfDamage: Bool {
+    switch self {
+    case .badRequest, .unauthorized, .forbidden, .tagMismatch: true
+    default: false
+    }
+  }
+
   /// The destination reports at a commit that what it holds is not what is to be published.
   var isOfCommit: Bool {
     switch self {

@@ -42,11 +42,8 @@ extension UploadSchedule {
     guard var file = files[id], file.phase == .writing, file.isOpen, file.growth == nil, file.transfer == nil,
       let session = file.session, session.id != nil, mayGrow(file)
     else { return }
-    // Where each chunk is appended to the one before it, nothing is sent before the first.
     file.content.grow(
-      FileGrowth(
-        chunkBytes: session.chunkBytes,
-        headChunks: destination.abilities.appendSequences == .one ? 0 : FileGrowth.headChunks))
+      FileGrowth(chunkBytes: session.chunkBytes, isAppended: destination.abilities.appendSequences == .one))
     files[id] = file
     openFiles.joinEarly(id)
     openFiles.noteGrowth()
@@ -107,7 +104,7 @@ extension UploadSchedule {
     let count = ChunkPlan(sizeBytes: report.sizeBytes, chunkBytes: report.chunkBytes).count
     for index in growth.take(report, at: now.monotonic) {
       // A file that was emptied is not counted as rewritten.
-      if takeBack(index, of: transfer), index < count, !report.wasEmptied { growth.noteRewritten() }
+      if takeBack(index, of: transfer), index < count, !report.wasEmptied { growth.noteRewritten(index) }
       noteOutdated(index, of: file)
     }
     for index in stride(from: transfer.states.count - 1, through: count, by: -1) {
@@ -115,7 +112,8 @@ extension UploadSchedule {
       noteOutdated(index, of: file)
     }
     transfer.resize(to: report.sizeBytes)
-    for index in growth.seal(quietFor: limits.sealDelay, at: now.monotonic)
+    let takesHead = transfer.hasSentWhatWasSealed
+    for index in growth.seal(quietFor: limits.sealDelay, takesHead: takesHead, at: now.monotonic)
     where transfer.states.indices.contains(index) {
       isNews = true
       if transfer.states[index] == .unsealed { transfer.set(.pending, at: index) }

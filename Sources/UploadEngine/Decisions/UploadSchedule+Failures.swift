@@ -41,9 +41,19 @@ extension UploadSchedule {
       if isKnown { abortSession(&file, at: now) }
       files[id] = file
       restartSession(id, by: shown, isLoss: !isKnown, at: now)
+    case .fail where asksAgain(file, after: failure.kind, at: now):
+      files[id]?.failures.refused()
+      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
     case .fail:
       failForGood(id, shown, at: now)
     }
+  }
+
+  /// The first refusal may be the answer to a request that was damaged on the way, and one more shows it. Requests that were sent
+  /// beside it belong to it. A destination that may have the file twice then is believed at once.
+  private func asksAgain(_ file: FileUpload, after refusal: StepFailure.Kind, at now: ClockReading) -> Bool {
+    refusal.mayBeOfDamage && destination.abilities.atMostOnceScope == .nothing
+      && (!file.failures.isRefused || file.isResting(at: now))
   }
 
   /// After a request whose answer is lost the server may have a copy for each attempt, which costs more than the bytes

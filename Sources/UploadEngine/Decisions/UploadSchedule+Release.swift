@@ -32,7 +32,7 @@ extension UploadSchedule {
         let session = file.session, session.isOpen, let known = session.recordedChange,
         known >= transfer.releasable.securedAt
       else { continue }
-      let chunks = transfer.takeSecured(bytesMax: leftBytes).compactMap { index in
+      let chunks = transfer.takeSecured(bytesMax: leftBytes, isGrowing: file.growth != nil).compactMap { index in
         (file.growth.map { $0.epoch(of: index) } ?? file.snapshot.epoch).map {
           ReleaseCandidate.Chunk(index: index, epoch: $0, digest: session.held.acknowledged[index]?.sha256.bytes)
         }

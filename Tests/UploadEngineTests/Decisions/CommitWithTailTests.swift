@@ -68,10 +68,10 @@ import TransferModel
   @Test func whyAFileHasFailed_isSaid_whileItsCommitHasNoAnswer() {
     let file = ImaginaryFile(1, "a.mov", size: 3000)
     var harness = sending(file)
-    harness.answerChunk(1, .refused(StepFailure(.tagMismatch, "no")))
+    harness.answerChunk(1, .refused(StepFailure(.nameRefused, "no")))
     #expect(harness.state(file.id) == .failed && harness.commits.count == 1)
     for _ in 0..<4 { harness.advance(by: .seconds(25)) }
-    #expect(harness.status(file.id)?.lastFailure?.code == StepFailure.Kind.tagMismatch.code)
+    #expect(harness.status(file.id)?.lastFailure?.code == StepFailure.Kind.nameRefused.code)
   }
 
   @Test func tailChunkThatFails_isSentAgainAtOnce_whileTheCommitWaits() throws {
@@ -257,10 +257,10 @@ import TransferModel
   @Test func failedFile_keepsItsReason_whenItsCommitIsRefusedLater() {
     let file = ImaginaryFile(1, "a.mov", size: 3000)
     var harness = sending(file)
-    harness.answerChunk(0, .refused(StepFailure(.unauthorized, "no")))
+    harness.answerChunk(0, .refused(StepFailure(.nameRefused, "no")))
     harness.answer(.refused(StepFailure(.tooEarly, "early"))) { $0.isCommit }
     #expect(harness.state(file.id) == .failed)
-    #expect(harness.status(file.id)?.lastFailure?.code == "unauthorized")
+    #expect(harness.status(file.id)?.lastFailure?.code == StepFailure.Kind.nameRefused.code)
   }
 
   /// Regression, found by the simulation (hasty, seed 2): it was taken for a commit that waits for chunks.

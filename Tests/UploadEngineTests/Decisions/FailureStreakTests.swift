@@ -26,8 +26,11 @@ import TransferModel
     failures.roundFailed(at: start)
     failures.published()
     #expect(failures.rounds == 0 && failures.drawnPause == .seconds(4))
+    failures.refused()
+    failures.published()
+    #expect(failures.isRefused)
     failures.ended()
-    #expect(failures.drawnPause == nil && failures.latestAt == start)
+    #expect(failures.drawnPause == nil && failures.latestAt == start && !failures.isRefused)
     failures.progressed()
     #expect(failures == FailureStreak())
   }

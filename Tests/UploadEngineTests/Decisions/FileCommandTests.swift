@@ -221,7 +221,7 @@ import TransferModel
     harness.write(file)
     switch state {
     case .cancelled: harness.apply { $0.cancel(file.id, at: $1) }
-    case .failed: harness.answer(.refused(StepFailure(.unauthorized, "no"))) { $0.isOpenSession }
+    case .failed: harness.answer(.refused(StepFailure(.nameRefused, "no"))) { $0.isOpenSession }
     case .complete: harness.succeed()
     default: break
     }

@@ -13,19 +13,20 @@ struct Recording {
 
   /// The file is open, and so is its session.
   init(
-    named name: String = "take.mov", limits: UploadLimits = ScheduleHarness.standardLimits,
-    abilities: (inout DestinationAbilities) -> Void = { _ in }
+    named name: String = "take.mov", chunkBytes: Int = ScheduleHarness.chunkBytes,
+    limits: UploadLimits = ScheduleHarness.standardLimits, abilities: (inout DestinationAbilities) -> Void = { _ in }
   ) {
     var limits = limits
     limits.sealDelay = .milliseconds(100)
     limits.growthInterval = .milliseconds(50)
+    if chunkBytes != ScheduleHarness.chunkBytes { (limits.chunkBytes, limits.bufferBytes) = (chunkBytes, chunkBytes) }
     harness = ScheduleHarness(limits: limits, abilities: abilities)
     file = ImaginaryFile(1, name, size: 0)
     harness.handle(.scanEnded)
     harness.handle(file.opened)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.advance(by: .milliseconds(20))
-    harness.openSession()
+    harness.openSession(chunkBytes: chunkBytes)
     look()
   }
 
@@ -110,6 +111,57 @@ struct Recording {
     #expect(recording.send() == [4, 5])
     #expect(recording.harness.commits.isEmpty, "a file that is being written is not published")
     #expect(recording.harness.status(recording.file.id)?.acknowledgedBytes == 5000)
+  }
+
+  /// Regression: of a recording with a header that never changes, a chunk more was left for the close.
+  @Test(.promises("S60a")) func theFirstChunk_goesOnceItHasBeenQuietForLong_andNothingElseIsToBeSent() {
+    var recording = Recording()
+    recording.write(0..<5500)
+    #expect(recording.send() == [1, 2, 3])
+    #expect(recording.send() == [])
+    #expect(recording.send() == [0], "five seconds after it was written")
+    recording.write(5500..<6500)
+    recording.close()
+    #expect(recording.harness.reads.map(\.offset).sorted() == [4000, 5000, 6000])
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+  }
+
+  /// It is sent in vain once, and counts for nothing else.
+  @Test(.promises("S60a", "S61a")) func aFirstChunkThatIsWrittenAgain_waitsForTheClose() {
+    var recording = Recording()
+    recording.write(0..<5500)
+    for _ in 0..<4 { _ = recording.send() }
+    recording.write(0..<10)
+    for _ in 0..<4 { #expect(recording.send() == []) }
+    recording.write(5500..<7000)
+    #expect(recording.send() == [4, 5], "the file is followed as before")
+    recording.close()
+    #expect(recording.harness.reads.map(\.offset).sorted() == [0, 6000])
+  }
+
+  @Test(.promises("S60a")) func aFirstChunkThatKeepsChanging_waitsForTheClose() {
+    var recording = Recording()
+    recording.write(0..<5500)
+    for second in 1...10 as ClosedRange<UInt64> {
+      recording.write(second..<second + 4)
+      #expect(!recording.send().contains(0))
+    }
+  }
+
+  @Test(.promises("S60a")) func aChunkGoesOnceALittleOfTheNextOneIsWritten_untilItsWriterComesBack() {
+    var recording = Recording(chunkBytes: 1 << 20)
+    let mib: UInt64 = 1 << 20
+    recording.write(0..<2 * mib + (256 << 10) - 1)
+    #expect(recording.send() == [])
+    recording.write(2 * mib + (256 << 10) - 1..<2 * mib + (256 << 10))
+    #expect(recording.send() == [1])
+    recording.write(2 * mib - 4..<2 * mib)
+    #expect(recording.send() == [], "it has to be a chunk from now on")
+    recording.write(2 * mib + (256 << 10)..<3 * mib)
+    #expect(recording.send() == [1])
+    recording.write(3 * mib..<4 * mib)
+    #expect(recording.send() == [0, 2])
   }
 
   @Test func afterTheClose_onlyTheRestIsReadAndSent() throws {
@@ -216,9 +268,9 @@ struct Recording {
     recording.truncate(to: 2500)
     #expect(recording.send() == [])
     recording.write(2500..<5000)
-    #expect(recording.send() == [2, 3])
+    #expect(recording.send() == [0, 2, 3])
     recording.close()
-    #expect(recording.harness.reads.map(\.offset).sorted() == [0, 4000])
+    #expect(recording.harness.reads.map(\.offset).sorted() == [4000])
     recording.harness.succeed()
     #expect(recording.harness.state(recording.file.id) == .complete)
   }

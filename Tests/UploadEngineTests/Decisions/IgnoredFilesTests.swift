@@ -187,7 +187,7 @@ import TransferModel
     var failed = ImaginaryFile(1, "a.mov", size: 400)
     harness.write(failed)
     harness.answerReads()
-    harness.answer(.refused(StepFailure(.badRequest, "no"))) { $0.carriesChunk }
+    harness.answer(.refused(StepFailure(.nameRefused, "no"))) { $0.carriesChunk }
     #expect(harness.state(failed.id) == .failed)
     var interrupted = ImaginaryFile(2, "b.mov", size: 3500)
     interrupted.snapshot.interruption = .mountDied

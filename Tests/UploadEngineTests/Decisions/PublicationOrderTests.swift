@@ -37,7 +37,7 @@ import TransferModel
     let next = Self.replace(old, way, &harness)
     harness.answerReads()
     #expect(Self.wholeFiles(harness) == [old.id], "the second one waits")
-    let refusal = StepOutcome.refused(StepFailure(.badRequest, "no"))
+    let refusal = StepOutcome.refused(StepFailure(.nameRefused, "no"))
     harness.answer(isPublished ? Self.published : refusal) { $0.isWholeFile }
     harness.answerReads()
     #expect(Self.wholeFiles(harness) == [next.id])

@@ -28,7 +28,7 @@ import TransferModel
   }
 
   @Test func whatElseWasRefused_waitsForAPerson() {
-    var (harness, file) = refused(.badRequest)
+    var (harness, file) = refused(.tooLarge(limitBytes: 1))
     file.snapshot.names = [RelativePath("a.mov")]
     harness.handle(.namesChanged(file.snapshot))
     #expect(harness.state(file.id) == .failed && !harness.sent.contains { $0.order.isCommit })

@@ -202,8 +202,8 @@ struct ScheduleHarness {
   }
 
   /// The server opens the session that is asked for.
-  mutating func openSession() {
-    answer(.sessionOpened(id: "s", chunkBytes: Self.chunkBytes, expiresAtSeconds: nil)) { $0.isOpenSession }
+  mutating func openSession(chunkBytes: Int = Self.chunkBytes) {
+    answer(.sessionOpened(id: "s", chunkBytes: chunkBytes, expiresAtSeconds: nil)) { $0.isOpenSession }
   }
 
   /// A file of whole chunks whose session is open and whose chunks are on their way, as far as there are streams.

@@ -424,13 +424,18 @@ import TransferModel
 
   // MARK: - Failures
 
-  @Test func unauthorized_failsAtOnce_keepsTheFile_andCanBeRetried() {
+  @Test func unauthorized_isAskedOnceMore_thenFails_keepsTheFile_andCanBeRetried() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 10)
     harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answerReads()
-    harness.answer(.refused(StepFailure(.unauthorized, "The receiver refused the token."))) { $0.isWholeFile }
+    let refusal = StepOutcome.refused(StepFailure(.unauthorized, "The receiver refused the token."))
+    harness.answer(refusal) { $0.isWholeFile }
+    #expect(harness.state(file.id) == .waiting && harness.status(file.id)?.lastFailure?.code == "unauthorized")
+    harness.advance(by: .seconds(2))
+    harness.answerReads()
+    harness.answer(refusal) { $0.isWholeFile }
     #expect(harness.state(file.id) == .failed)
     #expect(harness.status(file.id)?.lastFailure?.code == "unauthorized")
     #expect(harness.schedule.catalogEntry(of: file.id)?.state == .failed)
@@ -440,6 +445,28 @@ import TransferModel
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
     #expect(harness.status(file.id)?.lastFailure == nil)
+  }
+
+  /// On plain HTTP a bit that flips in the head of a request makes it one that is refused; the file had failed for that.
+  @Test(arguments: [StepFailure.Kind.badRequest, .unauthorized, .forbidden, .tagMismatch])
+  func aRefusalThatIsNotRepeated_failsNothing(kind: StepFailure.Kind) {
+    var (harness, file) = uploadingFile()
+    // Those that are under way together are refused together.
+    for _ in 0..<2 { harness.answer(.refused(StepFailure(kind, "no"))) { $0.isChunk } }
+    #expect(harness.state(file.id) == .waiting)
+    harness.advance(by: .seconds(2))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.lastFailure == nil)
+  }
+
+  /// Each try may leave an upload or a copy there.
+  @Test func aRefusal_isBelievedAtOnce_whereAnUploadHappensAtMostOnce() {
+    var harness = ScheduleHarness { $0.atMostOnceScope = .everything }
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.beginSending(file)
+    harness.answerChunk(0, .refused(StepFailure(.badRequest, "no")))
+    #expect(harness.state(file.id) == .failed)
   }
 
   @Test func destinationDown_pausesEverything_probesWithOneRequest_thenGoesOn() {
@@ -689,10 +716,10 @@ import TransferModel
     // A copy of a schedule shares its files.
     harness = uploadingFile().0
     harness.others = []
-    harness.answer(.refused(StepFailure(.unauthorized, "no"))) { $0.isChunk }
+    harness.answer(.refused(StepFailure(.nameRefused, "no"))) { $0.isChunk }
     #expect(harness.others.contains(.saveResume(file.id)), "a failure")
     harness.others = []
-    harness.answer(.refused(StepFailure(.unauthorized, "no"))) { $0.isChunk }
+    harness.answer(.refused(StepFailure(.nameRefused, "no"))) { $0.isChunk }
     #expect(!harness.others.contains(.saveResume(file.id)), "nothing is new")
   }
 
