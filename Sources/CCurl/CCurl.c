@@ -7,9 +7,7 @@
 
 #include "Offers.h"
 
-static size_t read_body(char *buffer, size_t size, size_t count, void *context) {
-  struct uploadfs_curl_body *body = context;
-  size_t wanted = size * count;
+static size_t read_pieces(char *buffer, size_t wanted, struct uploadfs_curl_body *body) {
   size_t taken = 0;
   while (taken < wanted && body->piece < body->piece_count) {
     const struct uploadfs_curl_piece *piece = &body->pieces[body->piece];
@@ -38,6 +36,26 @@ static size_t read_body(char *buffer, size_t size, size_t count, void *context) 
       body->offset = 0;
     }
   }
+  return taken;
+}
+
+static size_t left_of(const struct uploadfs_curl_body *body, size_t bound) {
+  size_t left = 0;
+  for (size_t piece = body->piece; piece < body->piece_count && left < bound; piece++) left += body->pieces[piece].count;
+  left -= body->offset;
+  return left < bound ? left : bound;
+}
+
+static size_t read_body(char *buffer, size_t size, size_t count, void *context) {
+  struct uploadfs_curl_body *body = context;
+  if (body->pace == NULL) return read_pieces(buffer, size * count, body);
+  size_t wanted = left_of(body, size * count);
+  if (wanted == 0) return 0;
+  size_t granted = (size_t)body->pace(body->context, (long)wanted);
+  if (granted == 0) return CURL_READFUNC_PAUSE;
+  size_t taken = read_pieces(buffer, granted, body);
+  size_t used = taken == CURL_READFUNC_PAUSE || taken == CURL_READFUNC_ABORT ? 0 : taken;
+  if (used < granted) (void)body->pace(body->context, -(long)(granted - used));
   return taken;
 }
 

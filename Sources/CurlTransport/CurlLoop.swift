@@ -43,6 +43,8 @@ final class CurlLoop {
   private var multiplexedOrigins: Set<String> = []
   /// Nil where the version of HTTP is settled.
   private var trials: ProtocolTrials?
+  /// Nil where nothing bounds the rate.
+  private let turns: SendTurns?
 
   /// Takes over the multi handle. What is found out of versions of HTTP goes to `report`, where it is to be found out.
   init(
@@ -51,6 +53,7 @@ final class CurlLoop {
     self.inbox = inbox
     self.multi = multi
     self.settings = settings
+    turns = settings.rate.map { SendTurns($0) }
     trials = report.map { ProtocolTrials(settings.configuration.trialTimes, to: $0) }
     slots =
       settings.configuration.multiplexes
@@ -62,6 +65,8 @@ final class CurlLoop {
   func run() {
     var failure = "the transport has been stopped"
     while drainInbox() {
+      // One at a time: libcurl asks all that may go on in an order of its own.
+      if let id = turns?.next() { transfers[id]?.goOn() }
       if let problem = perform() ?? poll(isIdle: !hasProgressed()) {
         failure = problem
         break
@@ -169,7 +174,7 @@ final class CurlLoop {
       try handle.share(try usableSessions())
       let transfer = try CurlTransfer(
         waiting, on: handle, with: settings, over: choice, sharing: multiplexedOrigins, reusing: ages.reuse(at: .now),
-        connecting: connectLimits, sending: congestionControl(of: waiting), to: addresses,
+        connecting: connectLimits, sending: congestionControl(of: waiting), within: turns, to: addresses,
         after: race
       ) { [inbox] in
         inbox.resume(waiting.id)
@@ -358,10 +363,12 @@ final class CurlLoop {
   private func poll(isIdle: Bool) -> String? {
     let needsCare = transfers.values.contains(where: \.hasStallLimit)
     var timeout = needsCare ? Self.stallCheckMilliseconds : Self.idlePollMilliseconds
-    if let due = [pathMoves.nextLook, races.nextDeadline].compactMap({ $0 }).min() {
+    let dues = [pathMoves.nextLook, races.nextDeadline, turns?.pause.map { .now + $0 }]
+    if let due = dues.compactMap({ $0 }).min() {
       let (seconds, attoseconds) = max(.zero, due - .now).components
       timeout = min(timeout, Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000 + 1))
     }
+    if turns?.pause == .zero { timeout = 0 }
     let mayRest = isIdle && inbox.mayRest(freeSlots: freeSlots)
     var polled = races.polled
     let code = curl_multi_poll(multi, &polled, UInt32(polled.count), mayRest ? timeout : 0, nil)
@@ -384,6 +391,7 @@ final class CurlLoop {
     // libcurl 8.14 keeps what a failed upload has left in its handle, through curl_easy_reset as well: the next transfer on it
     // first rewinds the body of the last one, or never sends.
     if case .success = result { idleHandles.append(transfer.handle) }
+    turns?.leave(transfer.id)
     inbox.forget(transfer.id)
     transfer.complete(result)
   }

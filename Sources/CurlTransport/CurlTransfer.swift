@@ -64,6 +64,10 @@ final class CurlTransfer {
   private var isStarved = false
   /// Why it came to no good end.
   private var streamFailure: String?
+  /// Those that share a bound with it; nil where nothing bounds the rate.
+  private let turns: SendTurns?
+  /// It waits for its turn to send, or has since the last look for a stall.
+  private var (isPaced, wasPaced) = (false, false)
 
   /// The server that it goes to.
   var origin: String { target.origin }
@@ -93,7 +97,8 @@ final class CurlTransfer {
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
     over versionChoice: VersionChoice,
     sharing multiplexed: Set<String>, reusing reuse: ConnectionAges.Reuse, connecting limits: ConnectLimits,
-    sending congestionControl: String?, to addresses: [SocketAddress], after race: RaceOutcome?,
+    sending congestionControl: String?, within turns: SendTurns?, to addresses: [SocketAddress],
+    after race: RaceOutcome?,
     wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
@@ -114,6 +119,7 @@ final class CurlTransfer {
     ownedBytes = Self.copy(of: waiting.request.body)
     stallMeter = StallMeter(waiting.request.limits, bodyByteCount: waiting.request.body.byteCount)
     stream = waiting.request.body.stream
+    self.turns = turns
     try configure(settings, reuse)
     try handle.setAddresses(addresses, of: target)
     stream?.begin(whenReady: wake)
@@ -143,6 +149,12 @@ final class CurlTransfer {
 
   /// There is more to be sent.
   func resume() { handle.resume() }
+
+  /// Its turn to send has come.
+  func goOn() {
+    isPaced = false
+    handle.resume()
+  }
 
   /// The error for a transfer that was ended by this side.
   func error(_ kind: TransportError.Kind, _ reason: String) -> TransportError {
@@ -209,6 +221,12 @@ final class CurlTransfer {
   /// The error that ends a stalled transfer; nil while it moves, or is still connecting. `pathBytes` is what all transfers to its
   /// server have moved.
   func stallError(at now: ContinuousClock.Instant, pathBytes: Int) -> TransportError? {
+    // The bound may be lower than what counts as a stall.
+    if wasPaced {
+      wasPaced = isPaced
+      stallMeter?.restart()
+      return nil
+    }
     guard !isStarved, handle.time(CURLINFO_PRETRANSFER_TIME_T) > .zero,
       stallMeter?.isStalled(
         at: now, uploaded: arrival.bytes, downloaded: handle.count(CURLINFO_SIZE_DOWNLOAD_T), pathBytes: pathBytes)
@@ -385,91 +403,15 @@ final class CurlTransfer {
 
 // MARK: - Options
 
-/// What all requests of one transport have in common.
-struct TransferSettings {
-  let configuration: CurlTransportConfiguration
-  let proxyUse: ProxyUse
-  /// Nil where the installed libcurl gives no access to its handshakes.
-  let security: HandshakeSecurity?
-
-  /// What libcurl reads of a body at a time. It sends records of 16 KiB anyway; a larger buffer only leaves the cache:
-  /// 64 and 128 KiB cost the least processor time (7.88, twelve connections), 2 MiB a third to a half more.
-  static let uploadBufferBytes = 128 << 10
-
-  func allows(_ scheme: String) -> Bool {
-    scheme == "https" || (scheme == "http" && configuration.allowPlainHTTP)
-  }
-
-  /// The server whose name this program asks for; nil where there is none to ask for, or a proxy does.
-  func resolvedServer(of target: RequestTarget) -> NamedServer? {
-    let proxy = proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
-    return proxy == nil ? target.namedServer : nil
-  }
-
-  /// The watch over the handshakes of a request; nil where it has none, or libcurl gives no access to them.
-  func handshake(with target: RequestTarget, through proxy: String?) throws(TransportError) -> Handshake? {
-    guard target.scheme == "https", let security else { return nil }
-    let isBehindEncryptedProxy = proxy?.lowercased().hasPrefix("https://") ?? false
-    guard let handshake = Handshake(with: target.host, security, isBehindEncryptedProxy: isBehindEncryptedProxy) else {
-      throw TransportError(.other, "there is no memory for a connection to \(target.host)")
-    }
-    return handshake
-  }
-
-  func refusal(ofURL url: String) -> String {
-    guard let target = RequestTarget(url: url) else { return "a request's URL has no scheme and host" }
-    return target.scheme == "http"
-      ? "plain http to \(target.host) is not allowed" : "the scheme \(target.scheme) (\(target.host)) is not supported"
-  }
-}
-
 extension CurlTransfer {
-  /// Every option of every request, in one place.
   private func configure(_ settings: TransferSettings, _ reuse: ConnectionAges.Reuse) throws(TransportError) {
-    let configuration = settings.configuration
     try handle.setErrorBuffer()
     try handle.set(CURLOPT_PRIVATE, Unmanaged.passUnretained(self).toOpaque())
-    try handle.set(CURLOPT_NOSIGNAL, true)
-    if request.opensConnection || reuse == .none { try handle.set(CURLOPT_FRESH_CONNECT, true) }
-    if case .youngerThan(let seconds) = reuse { try handle.set(CURLOPT_MAXLIFETIME_CONN, seconds) }
-    // What was resolved before the connections were renewed may be another network's.
-    if reuse != .any { try handle.set(CURLOPT_DNS_CACHE_TIMEOUT, reuse.ageSecondsMax) }
-    try handle.set(CURLOPT_URL, request.url)
-    try handle.set(CURLOPT_PROTOCOLS_STR, configuration.allowPlainHTTP ? "https,http" : "https")
-    try handle.set(CURLOPT_DISALLOW_USERNAME_IN_URL, true)
-    try handle.set(CURLOPT_FOLLOWLOCATION, false)
-    try handle.set(CURLOPT_USERAGENT, configuration.userAgent)
-    try handle.setProxyAndClientCertificate(to: target, configuration)
-
-    try handle.set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_3))
-    try handle.set(CURLOPT_SSL_VERIFYPEER, 1)
-    try handle.set(CURLOPT_SSL_VERIFYHOST, 2)
-    if let caFile = configuration.caFile {
-      try handle.set(CURLOPT_CAINFO, caFile)
-      // Only these: the library's default folder of authorities would be asked as well.
-      try handle.unset(CURLOPT_CAPATH)
-    }
+    try handle.setConnection(of: request, to: target, with: settings, reusing: reuse, connecting: connectLimit)
     if handshake != nil { try handle.setHandshake(nil) }
-
-    try handle.set(
-      CURLOPT_HTTP_VERSION, Int(versionChoice.offersHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
-    // libcurl takes any connection for a request that may go over HTTP/2, also one of HTTP/1.1 that rests. It keeps connections apart by
-    // this option, which only Windows' TLS looks at.
-    if versionChoice == .tried(.http2) { try handle.set(CURLOPT_SSL_OPTIONS, Int(CURLSSLOPT_REVOKE_BEST_EFFORT)) }
-    try handle.set(CURLOPT_PIPEWAIT, sharesConnection)
-    try handle.set(CURLOPT_TCP_NODELAY, true)
-    try handle.set(CURLOPT_TCP_KEEPALIVE, true)
-    try handle.set(CURLOPT_TCP_KEEPIDLE, seconds: UploadConstants.keepAliveInterval)
-    try handle.set(CURLOPT_TCP_KEEPINTVL, seconds: UploadConstants.keepAliveInterval)
-    // A body that the kernel holds is sent for libcurl, whether the network is there or not: only the kernel can tell.
-    try handle.setAcknowledgementTimeout(max(UploadConstants.stallDetection, request.limits.stall))
-    try handle.set(CURLOPT_UPLOAD_BUFFERSIZE, TransferSettings.uploadBufferBytes)
-
-    try handle.set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds: connectLimit)
-    try handle.set(CURLOPT_TIMEOUT_MS, milliseconds: request.limits.total)
-
+    try handle.setVersion(versionChoice, sharesConnection: sharesConnection)
     try configureMethodAndBody()
-    try handle.setHeaderLines(try headerLines())
+    try handle.setHeader(of: request, to: target)
     try configureCallbacks()
   }
 
@@ -489,21 +431,8 @@ extension CurlTransfer {
       try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
       try handle.setBody(
         bodyParts, isSentOnce: request.isSentOnce || stream != nil, source: onStreamNeeded,
-        context: Unmanaged.passUnretained(self).toOpaque())
+        pace: turns == nil ? nil : onPace, context: Unmanaged.passUnretained(self).toOpaque())
     }
-  }
-
-  private func headerLines() throws(TransportError) -> [String] {
-    // Without this line libcurl would ask for permission to send any large body and wait a second for the answer.
-    var lines = [request.asksBeforeBody ? "Expect: 100-continue" : "Expect:"]
-    for header in request.headers {
-      guard header.name.isSafeHeaderText, header.value.isSafeHeaderText, !header.name.isEmpty,
-        !header.name.utf8.contains(where: { $0 == 0x3a || $0 == 0x3b })
-      else { throw TransportError(.other, "a header field of a request to \(target.host) is malformed") }
-      // libcurl takes "Name:" for the wish to remove the field, and "Name;" for an empty one.
-      lines.append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)")
-    }
-    return lines
   }
 
   private func configureCallbacks() throws(TransportError) {
@@ -513,6 +442,13 @@ extension CurlTransfer {
     try handle.set(CURLOPT_WRITEFUNCTION, onResponseBytes)
     try handle.set(CURLOPT_WRITEDATA, context)
     try handle.setBegin(onBegin, context: context)
+  }
+}
+
+extension HTTPRequest {
+  /// About as many bytes as its line and its fields have.
+  fileprivate var headBytes: Int {
+    url.utf8.count + headers.reduce(64) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
   }
 }
 
@@ -541,6 +477,7 @@ extension CurlTransfer {
     }
     beginnings += 1
     begunAt = .now
+    turns?.spend(request.headBytes)
     arrival.begin(localPort: localPort, peerPort: peerPort)
     socketCounts = SocketCounts(of: arrival.socket)
     if let congestionControl { use(congestionControl) }
@@ -562,6 +499,18 @@ extension CurlTransfer {
     }
     responseBody.append(contentsOf: bytes)
     return true
+  }
+
+  /// How many of so many bytes may go to the network now; see ``RateBucket``.
+  fileprivate func granted(_ count: Int) -> Int {
+    guard let turns else { return count }
+    guard count > 0 else {
+      turns.spend(count)
+      return 0
+    }
+    let granted = turns.take(upTo: count, for: id)
+    if granted == 0 { (isPaced, wasPaced) = (true, true) }
+    return granted
   }
 
   /// What of the body has been handed to the network.
@@ -623,6 +572,11 @@ private func onResponseBytes(
   guard let context else { return 0 }
   let total = size &* count
   return CurlTransfer.of(context).receivedBody(UnsafeRawBufferPointer(start: bytes, count: total)) ? total : 0
+}
+
+private func onPace(_ context: UnsafeMutableRawPointer?, _ count: Int) -> Int {
+  guard let context else { return 0 }
+  return CurlTransfer.of(context).granted(count)
 }
 
 private func onStreamNeeded(

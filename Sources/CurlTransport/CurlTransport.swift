@@ -18,10 +18,10 @@ public final class CurlTransport: HTTPTransport {
   /// Nil where the version of HTTP is settled.
   private let protocolReport: ProtocolReport?
 
-  /// Checks the configuration and starts the thread. What is found out of the version of HTTP that a server is to be sent is said to
+  /// Checks the configuration and starts the thread. `rate` bounds what this transport and others send. What is found out of the version of HTTP that a server is to be sent is said to
   /// `whenDecided`, on the transport's thread.
   public init(
-    configuration: CurlTransportConfiguration = CurlTransportConfiguration(),
+    configuration: CurlTransportConfiguration = CurlTransportConfiguration(), within rate: SendRate? = nil,
     whenDecided: @escaping @Sendable (ServerProtocol) -> Void = { _ in }
   ) throws(TransportConfigurationError) {
     // Thread-safe since libcurl 7.84, and counted: called once for each transport, never undone.
@@ -29,7 +29,7 @@ public final class CurlTransport: HTTPTransport {
     try configuration.validate()
     let security = try HandshakeSecurity(configuration)
     settings = TransferSettings(
-      configuration: configuration, proxyUse: ProxyUse(configuration.proxy), security: security)
+      configuration: configuration, proxyUse: ProxyUse(configuration.proxy), security: security, rate: rate)
     self.security = security
     let multi = try Self.makeMulti(settings)
     inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))

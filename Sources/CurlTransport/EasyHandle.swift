@@ -146,9 +146,11 @@ final class EasyHandle {
     }
   }
 
-  /// Sends these parts, one after another, as the request's body. `source` and `context` are for what is streamed.
+  /// Sends these parts, one after another, as the request's body. `source` is for what is streamed, `pace` for what is bounded; both get
+  /// `context`.
   func setBody(
-    _ parts: [BodyPart], isSentOnce: Bool, source: @escaping uploadfs_curl_source, context: UnsafeMutableRawPointer
+    _ parts: [BodyPart], isSentOnce: Bool, source: @escaping uploadfs_curl_source, pace: uploadfs_curl_pace?,
+    context: UnsafeMutableRawPointer
   ) throws(TransportError) {
     let pieces = UnsafeMutableBufferPointer<uploadfs_curl_piece>.allocate(capacity: parts.count)
     _ = pieces.initialize(
@@ -161,8 +163,8 @@ final class EasyHandle {
     self.pieces?.deallocate()
     self.pieces = pieces
     body.pointee = uploadfs_curl_body(
-      pieces: pieces.baseAddress, piece_count: parts.count, piece: 0, offset: 0, source: source, context: context,
-      supply: nil, supply_count: 0, is_sent_once: isSentOnce ? 1 : 0)
+      pieces: pieces.baseAddress, piece_count: parts.count, piece: 0, offset: 0, source: source, pace: pace,
+      context: context, supply: nil, supply_count: 0, is_sent_once: isSentOnce ? 1 : 0)
     try check(uploadfs_curl_set_body(pointer, body), CURLOPT_READFUNCTION)
     try set(CURLOPT_INFILESIZE_LARGE, size: parts.reduce(0) { $0 + $1.count })
   }

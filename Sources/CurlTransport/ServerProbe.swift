@@ -72,7 +72,7 @@ public struct ServerProbe: Sendable {
       throw TransportError(.other, error.description)
     }
     let proxyUse = ProxyUse(configuration.proxy)
-    let settings = TransferSettings(configuration: configuration, proxyUse: proxyUse, security: security)
+    let settings = TransferSettings(configuration: configuration, proxyUse: proxyUse, security: security, rate: nil)
     return try settings.handshake(with: target, through: proxyUse.address(forHost: target.host, isEncrypted: true))
   }
 

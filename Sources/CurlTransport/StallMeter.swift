@@ -48,5 +48,8 @@ struct StallMeter {
     return mark.at.duration(to: now) >= (isWaiting ? max(window, answer) : window)
   }
 
+  /// What follows is looked at as if it began now.
+  mutating func restart() { mark = nil }
+
   private func hasMoved(_ bytes: Int) -> Bool { !isWaiting && Double(bytes) >= bytesPerWindow }
 }

@@ -91,6 +91,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let congestion: Congestion
   /// Threads that answer what the disk of the spool can hold up; two more answer the rest.
   public let threadCount: Int
+  /// What all uploads together may send.
+  public let rate: RateTimetable
   /// How far behind the writers and the other programs of the machine the upload comes.
   public let uploadPriority: UploadPriority
   /// Which files the kernel may read and write past the daemon.
@@ -150,6 +152,7 @@ public struct MountConfiguration: Hashable, Sendable {
     httpVersion = try read.choice(.http) ?? .automatic
     congestion = try read.choice(.congestion) ?? .automatic
     threadCount = try read.integer(.threads, in: 1...64) ?? 6
+    rate = try read.timetable(.limitRate)
     uploadPriority = try read.choice(.uploadPriority) ?? .low
     passthrough = try read.choice(.passthrough) ?? .off
     reading = try read.choice(.reading) ?? .automatic

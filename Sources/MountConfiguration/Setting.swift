@@ -50,6 +50,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case http
   case congestion
   case threads
+  case limitRate = "limit-rate"
   case uploadPriority = "upload-priority"
   case passthrough
   case reading
@@ -87,7 +88,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// with `;` or a line break between them.
   public var isList: Bool {
     switch self {
-    case .destination, .ignore, .temporary, .rule, .formExtra, .formOmit, .tusMetadata, .pin, .expert: true
+    case .destination, .ignore, .temporary, .rule, .formExtra, .formOmit, .tusMetadata, .pin, .limitRate, .expert: true
     default: false
     }
   }
@@ -119,7 +120,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
       .keep,
       .maxFileSize, .compress,
-      .threads, .passthrough, .reading, .allowOther, .drainTimeout, .logLevel:
+      .threads, .limitRate, .passthrough, .reading, .allowOther, .drainTimeout, .logLevel:
       .mount
     }
   }

@@ -16,6 +16,17 @@ public enum Units {
     scaled(text, by: byteUnits.map { ($0.name, $0.bytes) })
   }
 
+  /// Bytes in a second, of `20Mbit/s` (kbit, Mbit and Gbit are powers of 1000) or of bytes as above, `2.5MB/s`. Nil for anything else: of a
+  /// number without “/s”, or with a small b, it is not known what is meant.
+  public static func bytesPerSecond(_ text: String) -> UInt64? {
+    let text = text.filter { $0 != " " }
+    guard text.lowercased().hasSuffix("/s") else { return nil }
+    let amount = String(text.dropLast(2))
+    let bits = [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)] as [(String, UInt64)]
+    if let bits = scaled(amount, by: bits) { return bits / 8 }
+    return amount.last == "B" ? bytes(amount) : nil
+  }
+
   /// A duration; ms, s, m, h, d, a bare number is seconds. Nil for anything else and for more than 100 years.
   public static func duration(_ text: String) -> Duration? {
     guard let milliseconds = scaled(text, by: durationUnits.map { ($0.name, $0.milliseconds) }),

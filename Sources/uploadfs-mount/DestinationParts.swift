@@ -17,12 +17,14 @@ struct DestinationParts: Sendable {
   private let renewedCredential: RenewedCredential?
   private let mask: CredentialMask
 
-  /// Fails where a setting is wrong; nothing is sent yet.
-  init(_ name: DestinationName, _ configuration: MountConfiguration, logger: Logger) throws {
+  /// Fails where a setting is wrong; nothing is sent yet. `rate` bounds all destinations together.
+  init(
+    _ name: DestinationName, _ configuration: MountConfiguration, within rate: SendRate?, logger: Logger
+  ) throws {
     self.name = name
     self.configuration = configuration
     renewedCredential = try RenewedCredential(configuration, logger: logger)
-    transport = try MountSession.transport(configuration) { found in
+    transport = try MountSession.transport(configuration, within: rate) { found in
       logger.info("\(found.words)", metadata: ["destination": "\(name)"])
     }
     renewal = try MountSession.credentialRenewal(configuration, logger: logger)

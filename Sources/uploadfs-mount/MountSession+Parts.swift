@@ -87,11 +87,12 @@ extension MountSession {
   }
 
   static func transport(
-    _ configuration: MountConfiguration, whenDecided: @escaping @Sendable (ServerProtocol) -> Void = { _ in }
+    _ configuration: MountConfiguration, within rate: SendRate? = nil,
+    whenDecided: @escaping @Sendable (ServerProtocol) -> Void = { _ in }
   ) throws(ToolFailure) -> CurlTransport {
     let connection = try connection(configuration)
     do {
-      return try CurlTransport(configuration: connection, whenDecided: whenDecided)
+      return try CurlTransport(configuration: connection, within: rate, whenDecided: whenDecided)
     } catch {
       throw ToolFailure(.destinationUnusable, error.description)
     }

@@ -8,6 +8,7 @@ import MountConfiguration
 import MountStatus
 import Synchronization
 import Threads
+import TransferModel
 import UploadEngine
 import UploadFS
 
@@ -32,9 +33,12 @@ final class MountSession: Sendable {
     let logger = Self.logger(configuration.logLevel)
     self.logger = logger
     MachineShares.say(MachineRequirements(configuration), logger)
+    let rate = configuration.rate.isBound ? SendRate(configuration.rate) : nil
     let destinations =
-      [try DestinationParts(.main, configuration, logger: logger)]
-      + (try configuration.further.map { try DestinationParts($0.name, $0.configuration, logger: logger) })
+      [try DestinationParts(.main, configuration, within: rate, logger: logger)]
+      + (try configuration.further.map {
+        try DestinationParts($0.name, $0.configuration, within: rate, logger: logger)
+      })
     self.destinations = destinations
     try Self.makeSpool(configuration, mountPoint: mountPoint, logger: logger)
     let source = AttachedStatus()

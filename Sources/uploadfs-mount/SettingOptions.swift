@@ -225,6 +225,12 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
+      "What all uploads together may send, as 20Mbit/s, or '08:00-18:00 20Mbit/s' for a part of the day (default none).",
+      valueName: "rate"))
+  var limitRate: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
       "How the upload stands beside writers and other programs: normal, low or lowest (default low).",
       valueName: "priority"))
   var uploadPriority: String?
@@ -286,7 +292,7 @@ struct SettingOptions: ParsableArguments {
       .chunkSize: chunkSize, .parallel: parallel,
       .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .compress: compress, .http: http,
       .congestion: congestion, .threads: threads,
-      .uploadPriority: uploadPriority, .passthrough: passthrough, .reading: reading,
+      .limitRate: Self.lines(limitRate), .uploadPriority: uploadPriority, .passthrough: passthrough, .reading: reading,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .expert: Self.lines(expert), .logLevel: logLevel,
     ]

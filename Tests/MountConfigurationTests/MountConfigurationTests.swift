@@ -92,7 +92,8 @@ extension MountConfiguration {
       .destination: "archive to=https://c.example.org token-file=/u; cold to=s3+https://s3.example.org/cold parallel=2",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
       .congestion: "BBR",
-      .threads: "3", .uploadPriority: "lowest", .compress: "lz4",
+      .threads: "3", .limitRate: "20Mbit/s; 22:00-6:00 none; 08:00-18:00 2.5 MB/s", .uploadPriority: "lowest",
+      .compress: "lz4",
       .passthrough: "read", .reading: "mapped", .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s",
       .logLevel: "debug", .expert: "retry-delay-max=30s; prefetch=5",
     ]
@@ -120,6 +121,14 @@ extension MountConfiguration {
     #expect(read.keepDelivered == .seconds(172_800))
     #expect(read.logLevel == .debug && read.passthrough == .read && read.reading == .mapped)
     #expect(read.congestion == .bbr)
+    #expect(
+      read.rate
+        == RateTimetable(
+          bytesPerSecond: 2_500_000,
+          windows: [
+            .init(startMinute: 1320, endMinute: 360, bytesPerSecond: nil),
+            .init(startMinute: 480, endMinute: 1080, bytesPerSecond: 2_500_000),
+          ]))
     #expect(read.uploadPriority == .lowest && read.rules.defaults.compress == .lz4)
     #expect(read.further.map(\.name.text) == ["archive", "cold"])
     #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
@@ -494,6 +503,9 @@ extension MountConfiguration {
       (.maxFileSize, "0"), (.http, "3"), (.congestion, "reno"), (.threads, "0"), (.allowOther, "perhaps"),
       (.drainTimeout, "soon"),
       (.keep, "-1"),
+      (.limitRate, "20"), (.limitRate, "20Mbit"), (.limitRate, "20Mb/s"), (.limitRate, "1kbit/s"),
+      (.limitRate, "20Mbit/s; 10Mbit/s"), (.limitRate, "08:00 20Mbit/s"), (.limitRate, "8:00-25:00 20Mbit/s"),
+      (.limitRate, "08:00-08:00 20Mbit/s"), (.limitRate, "08:00-09:00"), (.limitRate, "-1Mbit/s"),
       (.logLevel, "loud"), (.passthrough, "yes"), (.uploadPriority, "high"), (.compress, "gzip"), (.reading, "fast"),
       (.upload, "later"),
       (.interrupted, "keep"),

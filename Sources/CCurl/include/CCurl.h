@@ -74,6 +74,10 @@ enum uploadfs_curl_supply {
 /// Gives the next bytes of a body's piece; they stay valid until it is called again, or the transfer has ended.
 typedef enum uploadfs_curl_supply (*uploadfs_curl_source)(void *context, const void **bytes, size_t *count);
 
+/// How many of so many bytes may be read now; none where the transfer has to pause. A negative count gives back what was granted and not
+/// read.
+typedef long (*uploadfs_curl_pace)(void *context, long count);
+
 /// A request body, in one or more pieces, and how far it has been read.
 struct uploadfs_curl_body {
   const struct uploadfs_curl_piece *pieces;
@@ -83,6 +87,8 @@ struct uploadfs_curl_body {
   size_t offset;
   /// For a piece without address, with what it gave last.
   uploadfs_curl_source source;
+  /// NULL where nothing bounds the rate.
+  uploadfs_curl_pace pace;
   void *context;
   const char *supply;
   size_t supply_count;
