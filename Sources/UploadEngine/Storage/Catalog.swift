@@ -404,7 +404,7 @@ extension Catalog {
     // What a process has opened before it has read, and written, before.
     if opening == .first { try check(database) }
     let migrator = CatalogSchema.migrator
-    guard try !database.read({ try CatalogSchema.isNewer($0) }) else {
+    guard try !database.read({ try migrator.isOlder(than: $0) }) else {
       throw StorageError(
         .newerVersion,
         "the catalog \(quoted(path)) was written by a newer version: use that version, or move the file away (files "

@@ -219,14 +219,17 @@ enum CatalogSchema {
     }
     return migrator
   }
+}
 
+extension DatabaseMigrator {
   /// True when a newer version has been at the tables. Its migrations are numbers, too: any other word is damage, which
-  /// must not keep a mount from starting.
-  static func isNewer(_ database: Database) throws -> Bool {
-    guard try migrator.hasBeenSuperseded(database) else { return false }
+  /// is no newer version.
+  func isOlder(than database: Database) throws -> Bool {
+    guard try hasBeenSuperseded(database) else { return false }
     let applied = try String.fetchAll(database, sql: "SELECT CAST(identifier AS TEXT) FROM grdb_migrations")
     guard applied.allSatisfy({ UInt16($0) != nil }) else {
-      throw StorageError(.damaged, "the list of its versions holds something that is none")
+      throw DatabaseError(
+        resultCode: .SQLITE_CORRUPT, message: "the list of its versions holds something that is none")
     }
     return true
   }

@@ -78,7 +78,11 @@ public final class NameLedger: Sendable {
       // The log beside a record that was cut gives it its length back, and what is lost shows when a name is wanted.
       if opening == .first { try Self.check(database) }
       try Self.noteBeginning(database)
-      try Self.migrator(after: earlier).migrate(database)
+      let migrator = Self.migrator(after: earlier)
+      guard try !database.read({ try migrator.isOlder(than: $0) }) else {
+        throw StorageError(.newerVersion, Self.newerWords(path))
+      }
+      try migrator.migrate(database)
       // What catalogs know is learned.
       if isOlder, opening == .first { try database.write { try $0.execute(sql: "DELETE FROM mark") } }
     }
@@ -193,6 +197,11 @@ public final class NameLedger: Sendable {
       throw failure(error, path)
     }
     return missingWords(path)
+  }
+
+  private static func newerWords(_ path: String) -> String {
+    "the names' record \(quoted(path)) was written by a newer version: use that version, or move the file away to begin a new one, "
+      + "which knows of the names of earlier captures those under which something was published"
   }
 
   private static func missingWords(_ path: String) -> String {

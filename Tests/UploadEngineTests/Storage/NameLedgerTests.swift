@@ -743,6 +743,34 @@ import TransferModel
     #expect(error?.kind == .damaged && error?.message.contains("move it away") == true)
   }
 
+  /// Regression: a version before went on with what it did not know, and gave names by its own rules.
+  @Test func aNewerVersionsRecordIsLeftAlone() throws {
+    let ledger = try NameLedger(path: path)
+    let names = try names("{seq}-{name}", ledger)
+    #expect(try decide(names, 1, "x.mov") == "00001-x.mov")
+    names.stop()
+    ledger.close()
+    try addMigration("99")
+    let error = #expect(throws: StorageError.self) { try NameLedger(path: path) }
+    #expect(error?.kind == .newerVersion && error?.message.contains(path) == true)
+    #expect(!folder.names().contains { $0.contains("damaged") })
+  }
+
+  @Test func aVersionThatIsNoneIsDamage() throws {
+    try NameLedger(path: path).close()
+    try addMigration("q")
+    let error = #expect(throws: StorageError.self) { try NameLedger(path: path) }
+    #expect(error?.kind == .damaged && error?.message.contains("move it away") == true)
+  }
+
+  private func addMigration(_ identifier: String) throws {
+    let database = try DatabaseQueue(path: path)
+    try database.write {
+      try $0.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)", arguments: [identifier])
+    }
+    try database.close()
+  }
+
   @Test func aRecordThatIsNoneIsSaidSo() throws {
     try folder.write(Array(repeating: 7, count: 10_000), to: "names.sqlite")
     let error = #expect(throws: StorageError.self) { try NameLedger(path: path) }
