@@ -1342,6 +1342,23 @@ import Testing
     _ = try store.freeBytes()
   }
 
+  @Test(arguments: ["2\n", "10", "second", ""]) func stateOfANewerVersion_isRefused(format: String) throws {
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+    }
+    folder.write(Array(format.utf8), to: ".uploads/format")
+    #expect {
+      _ = try makeStore()
+    } throws: { error in
+      guard case .root(let words)? = error as? StoreOpeningError else { return false }
+      return words.contains("a newer version") && words.contains("\(folder.path)/.uploads")
+    }
+    // Nothing was touched, and the format of this version is its own.
+    folder.write(Array("1\n".utf8), to: ".uploads/format")
+    #expect(try makeStore().recover().open.count == 1)
+  }
+
   @Test func credentialRootThatHoldsTheState_isRefused() throws {
     for path in [folder.path, "\(folder.path)/.uploads", "\(folder.path)/.uploads/sessions/x", "/"] {
       #expect {

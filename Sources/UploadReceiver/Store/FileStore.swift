@@ -17,6 +17,7 @@ enum StoreStep: CaseIterable, Sendable {
 /// Uploads in plain files:
 ///
 ///     ROOT/.uploads/lock                     held while a receiver runs
+///     ROOT/.uploads/format                   how all of it is written, where that is a later format than the first one
 ///     ROOT/.uploads/sessions/ID/data         the file in the making, chunks in their places
 ///     ROOT/.uploads/sessions/ID/journal      the session, its chunks' digests, its receipt
 ///     ROOT/.uploads/incoming/RECEIPT         a whole file before its publication
@@ -98,6 +99,10 @@ public final class FileStore: UploadStore {
   /// journal; a receiver of an earlier version makes 0600 of it, which says less.
   static let untoldMode: mode_t = 0o1600
 
+  /// How the state is written. A version whose records an earlier one would misread has a higher number here, and leaves it in `format`
+  /// before it writes the first of them; without that file it is this one.
+  static let format: UInt32 = 1
+
   /// That of the state, and of the key of `--development`.
   private let root: FileDescriptor
   let state: FileDescriptor
@@ -157,6 +162,7 @@ public final class FileStore: UploadStore {
     }
     guard FileStore.take(lock) else { throw .locked(root) }
     do throws(StoreFailure) {
+      try FileStore.refuseNewerFormat(in: state)
       lastRun = try lock.status().modified
       isInMemory = try state.isInMemory()
       sessions = try FileStore.makeDirectory("sessions", in: state, mode: 0o700)
@@ -187,6 +193,16 @@ public final class FileStore: UploadStore {
   }
 
   var ownFolders: OwnFolders { OwnFolders(root: root, state: state) }
+
+  private static func refuseNewerFormat(in state: FileDescriptor) throws(StoreFailure) {
+    guard try FileDescriptor.kind(of: "format", in: state) != nil else { return }
+    let bytes = try FileDescriptor.openOwn("format", in: state, O_RDONLY).readAll(limit: 64)
+    let line = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+    let found = DecimalText.unsigned(line, as: UInt32.self)
+    if let found, found <= format { return }
+    let shown = found.map { String($0) } ?? "?"
+    throw .io("a newer version has written it, in format \(shown), and this one knows \(format): use that version")
+  }
 
   /// A rename is atomic within one filesystem only, and what is published must not reach the receiver's own folders.
   static func tree(
