@@ -288,6 +288,14 @@ import TransferModel
     }
   }
 
+  /// Found behind HAProxy and Apache: where they did not reach the receiver it was said to be busy, and its log was to say why.
+  @Test(arguments: [500, 503]) func whatAProxyMayHaveSaid_isNotPutOnTheReceiverAlone(status: Int) {
+    let problem = Problem(status == 503 ? .busy : .internalError, detail: "")
+    let answers = [Fixture.answer(status, text: ""), Fixture.answer(status, problem)]
+    let said = answers.map { destination.outcome(of: .prewarm, response: $0).failure?.message.contains("a proxy") }
+    #expect(said == [true, false])
+  }
+
   /// Regression: what a receiver calls its shortest chunk may be nonsense, and doctor ended in the middle of it.
   @Test(arguments: [(-5, -1), (-1, 4 << 20), (0, 4 << 20), (8 << 20, 4 << 20), (Int.min, Int.max)] as [(Int, Int)])
   func capabilitiesThatMakeNoSense_sayNothingOfChunks(least: Int, most: Int) throws {

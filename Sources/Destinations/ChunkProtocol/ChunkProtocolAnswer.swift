@@ -175,13 +175,18 @@ struct ChunkProtocolAnswer {
   }
 
   private var busy: StepFailure {
-    StepFailure(.busy, "The receiver at \(endpoint.text) is busy (\(status)); it is asked again later.")
+    StepFailure(
+      .busy, "The receiver at \(endpoint.text)\(orProxy) is busy (\(status)); it is asked again later.")
   }
 
   private var serverError: StepFailure {
     StepFailure(
-      .serverError, "The receiver at \(endpoint.text) failed (\(status)); its log says why. It is tried again.")
+      .serverError,
+      "The receiver at \(endpoint.text)\(orProxy) failed (\(status)); the log there says why. It is tried again.")
   }
+
+  /// HAProxy answers 503, and Apache 500, where they do not reach the receiver.
+  private var orProxy: String { problem?.knownType == nil ? ", or a proxy that does not reach it," : "" }
 
   /// A session that is gone is opened again; where there is no session yet, the address is wrong.
   private func gone(_ step: DestinationStep) -> StepFailure {
