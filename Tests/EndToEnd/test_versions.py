@@ -4,18 +4,25 @@ The fixtures below `versions/` are named for the commit whose programs made them
 `scripts/test --long` the programs of these commits are built, and run beside the present ones (programs_of_two_versions.py).
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import re
+import sqlite3
+import subprocess
 
 import pytest
 
 import versions
+from harness import RECEIVER_TOOL, REPOSITORY, clean_environment
 from protocol_client import ProtocolClient, Session, chain_tip, tag
 from versions import CHUNK, CUT, DELIVERED, EXCHANGED, HALF, HALF_CHUNKS, HALF_STORED, OPTIONS, PENDING, content
 
 RECORDED = sorted(pathlib.Path(__file__).with_name("versions").iterdir())
 LITTLE_RECORDED = [path for path in RECORDED if (path / "little-spool.tar.xz").exists()]
+STATUS_RECORDED = [path for path in RECORDED if (path / "status.json").exists()]
+PAGE = (REPOSITORY / "docs" / "upgrade.md").read_text()
 
 # Requests of later clients, which go on where they are not answered.
 NEW_QUESTIONS = {"/v1/capabilities", "/v1/uploads/credentials?digests=1"}
@@ -155,3 +162,96 @@ def test_a_receiver_understands_the_requests_of_another_versions_client(recorded
             sessions[json.loads(answer)["id"]] = answered.json["id"], bytes.fromhex(json.loads(body)["nonce"])
     for name, size in (EXCHANGED | versions.BURST).items():
         assert (receiver.files / name).read_bytes() == content(name, size), name
+
+
+def lacking(old, new, place=""):
+    """Members of a document that a later one has not, or has as something else."""
+    for name, value in old.items():
+        here = f"{place}.{name}"
+        if name not in new:
+            yield here
+        elif isinstance(value, dict) and isinstance(new[name], dict):
+            yield from lacking(value, new[name], here)
+        elif None not in (value, new[name]) and kind(value) != kind(new[name]):
+            yield f"{here}: {value} and {new[name]}"
+
+
+def kind(value):
+    # A number may be a whole one.
+    return float if type(value) is int else type(value)
+
+
+@pytest.mark.promises("S31d")
+@pytest.mark.parametrize("recorded", STATUS_RECORDED, ids=lambda path: path.name)
+def test_readers_of_another_versions_files_find_what_they_know(recorded, receiver, new_mount):
+    old = json.loads((recorded / "status.json").read_text())
+    mount = new_mount(receiver, *OPTIONS)
+    for name, size in DELIVERED.items():
+        versions.write(mount, name, size)
+        before, now = old["status"][name], mount.wait_for(name, "complete")
+        assert not list(lacking(before, now)) and before["schema"] == now["schema"] and before["version"] <= now["version"]
+    assert not list(lacking(old["summary"], mount.summary()))
+
+
+def test_the_page_says_which_formats_are_recorded():
+    rows = re.findall(r"(?m)^\| `([0-9a-f]{7,8})` \| (\d+) \| (\d+) \| (\d+) \| (\d+|not recorded) \|$", PAGE)
+    assert {row[0]: [None if cell == "not recorded" else int(cell) for cell in row[1:]] for row in rows} == {
+        recorded.name: versions.formats(recorded) for recorded in RECORDED}
+
+
+def test_formats_before_the_present_ones_are_recorded():
+    """A change gets a recording of the commit before it."""
+    storage = REPOSITORY / "Sources" / "UploadEngine" / "Storage"
+    present = [
+        max(int(number) for number in re.findall(pattern, (storage / file).read_text())) for file, pattern in (
+            ("CatalogSchema.swift", r'registerMigration\("(\d+)"\)'), ("NameLedger.swift", r'registerMigration\("(\d+)"\)'),
+            ("ResumeRecordCoding.swift", r"version: UInt16 = (\d+)"), ("../Status/StatusDocument.swift", r"static let version = (\d+)"))]
+    recorded = [max(found or 0 for found in column) for column in zip(*map(versions.formats, RECORDED))]
+    assert all(now - 1 <= before <= now for now, before in zip(present, recorded)), (present, recorded)
+
+
+def commands(heading):
+    """The commands of a section of the page."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+
+
+def run(block, **variables):
+    subprocess.run(["bash", "-euc", block], check=True, env=clean_environment(**variables), timeout=60)
+
+
+@pytest.mark.parametrize("database", ["catalog", "names"])
+def test_what_a_newer_version_has_written_is_refused(database, folder, receiver, new_mount):
+    """And with the copies from before it an older version goes on: nothing is sent again."""
+    mount = new_mount(receiver, *OPTIONS)
+    for name, size in DELIVERED.items():
+        versions.write(mount, name, size)
+    mount.wait_all()
+    assert mount.stop() == 0
+    places = {"SPOOL": mount.spool, "BACKUP": folder / "backup"}
+    [keep] = commands("Before")
+    run(keep, **places)
+    with contextlib.closing(sqlite3.connect(mount.spool / ".state" / f"{database}.sqlite")) as connection, connection:
+        connection.execute("INSERT INTO grdb_migrations (identifier) VALUES ('99')")
+    code, said = mount.start_and_fail()
+    assert code == 13 and f"{database}.sqlite' was written by a newer version: use that version" in said, said
+    published, stats = receiver.published(), receiver.stats()
+
+    [restore] = commands("Going back")
+    run(restore, **places)
+    mount.start()
+    mount.wait_all()
+    versions.write(mount, "named/b.jpg", 500)
+    assert mount.wait_for("named/b.jpg", "complete")["published_name"] == "002-b.jpg"
+    assert {name: mount.status(name)["state"] for name in DELIVERED} == dict.fromkeys(DELIVERED, "complete")
+    assert receiver.published() == published | {"002-b.jpg": 500}
+    assert receiver.stats()["files_published"] == stats["files_published"] + 1
+
+
+def test_a_receivers_root_of_a_newer_version_is_refused(receiver):
+    receiver.stop()
+    (receiver.root / ".uploads" / "format").write_text("2\n")
+    done = subprocess.run(
+        [RECEIVER_TOOL, "serve", "--root", receiver.root, "--listen", "127.0.0.1:0", "--development"], capture_output=True, text=True,
+        timeout=60)
+    assert done.returncode == 22 and ".uploads: a newer version has written it, in format 2" in done.stderr, done.stderr

@@ -5,8 +5,9 @@ A change of the protocol, of the catalog or of the records on either side gets a
 
     BINARIES=… /usr/bin/python3 Tests/EndToEnd/versions.py FOLDER
 
-records, with the programs of that build, a spool and a receiver's root whose programs were killed in the middle of their work,
-and the exchanges of one client with one receiver. `test_versions.py` has the present programs go on with each of them.
+records, with the programs of that build, a spool and a receiver's root whose programs were killed in the middle of their work, what the
+mount's status said of it, and the exchanges of one client with one receiver. `test_versions.py` has the present programs go on with each
+of them.
 """
 
 import base64
@@ -100,10 +101,17 @@ def record_state(folder, into):
         file.write(content(CUT, 2 * CHUNK))
         # What was closed is on the disk, and its records are.
         wait_until(lambda: mark(mount.spool / "captures" / "pending.mov") is None, "the mark of what was closed goes")
+        (into / "status.json").write_text(json.dumps(readings(mount), indent=1) + "\n")
         mount.kill()
     subprocess.run(["umount", "-l", mount.root], check=True)
     pack(mount.spool, into / "spool.tar.xz")
     pack(receiver.root, into / "root.tar.xz")
+
+
+def readings(mount):
+    """What readers of a mount's files are told."""
+    names = [*DELIVERED, HALF, *PENDING, CUT]
+    return {"status": {name: mount.status(name) for name in names}, "summary": mount.summary()}
 
 
 def record_little_disk(folder, into):
@@ -195,6 +203,23 @@ def record_exchanges(folder, into):
 
 
 # Playing.
+
+def formats(recorded):
+    """The formats of what was recorded: of the catalog, the names' record, the records of uploads and the status; None where that was not."""
+    with tempfile.TemporaryDirectory() as scratch:
+        unpack(recorded / "spool.tar.xz", state := pathlib.Path(scratch) / "spool")
+        found = [last_migration(state / ".state" / f"{name}.sqlite") for name in ("catalog", "names")]
+        records = {int.from_bytes(path.read_bytes()[8:10], "little") for path in (state / ".state" / "resume").glob("*.resume")}
+    [record] = records
+    status = recorded / "status.json"
+    version = json.loads(status.read_text())["status"][HALF]["version"] if status.exists() else None
+    return [*found, record, version]
+
+
+def last_migration(database):
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return max(int(identifier) for identifier, in connection.execute("SELECT identifier FROM grdb_migrations"))
+
 
 def unpack(archive, folder):
     folder.mkdir(parents=True)
