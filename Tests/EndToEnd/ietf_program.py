@@ -12,7 +12,7 @@ limits        Upload-Limit: key → number
 announces     what OPTIONS answers with: everything; limits alone, as earlier drafts had it; everything but limits
               ("no limits"), which refusals alone tell then; version; nothing
 version       the interop version
-process       the status with which what is complete is refused, once
+process       the statuses with which what is complete is refused, one time each
 """
 
 import base64
@@ -397,8 +397,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if wanted and wanted != digest_field(hashlib.sha256(upload.path.read_bytes())):
             raise Refused(400, "the digest of all of it is of something else", problem="digest-mismatching-value")
         upload.note(complete=True, length=upload.offset)
-        if status := self.options.get("process"):
-            self.options["process"] = None
+        if statuses := self.options.get("process"):
+            status = statuses.pop(0)
             upload.note(refused=True)
             self.answer(status, {"Upload-Complete": "?1"}, b"no room on the shelf", "text/plain")
             return

@@ -136,7 +136,7 @@ struct FileUpload: Sendable {
   /// The content is to be delivered again, as if nothing of it had been.
   mutating func restart() {
     publication.restart()
-    failures.progressed()
+    failures = FailureStreak()
     begun = nil
   }
 

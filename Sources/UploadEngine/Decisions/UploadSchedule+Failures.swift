@@ -5,7 +5,8 @@ import TransferModel
 extension UploadSchedule {
   /// The file has made progress: the next failure is the first of a new series.
   mutating func progressed(_ id: FileID) {
-    files[id]?.failures.progressed()
+    let acknowledgedBytes = files.entry(id)?.file.transfer?.doneBytes ?? 0
+    files[id]?.failures.progressed(acknowledgedBytes: acknowledgedBytes)
     files[id]?.turn.connectionMoved()
     noteReadable(id)
   }
@@ -42,7 +43,7 @@ extension UploadSchedule {
       files[id] = file
       restartSession(id, by: shown, isLoss: !isKnown, at: now)
     case .fail where asksAgain(file, after: failure.kind, at: now):
-      files[id]?.failures.refused()
+      files[id]?.failures.refused(acknowledgedBytes: file.transfer?.doneBytes ?? 0)
       pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
     case .fail:
       failForGood(id, shown, at: now)

@@ -26,12 +26,23 @@ import TransferModel
     failures.roundFailed(at: start)
     failures.published()
     #expect(failures.rounds == 0 && failures.drawnPause == .seconds(4))
-    failures.refused()
+    failures.refused(acknowledgedBytes: 5)
     failures.published()
     #expect(failures.isRefused)
     failures.ended()
     #expect(failures.drawnPause == nil && failures.latestAt == start && !failures.isRefused)
-    failures.progressed()
+    failures.progressed(acknowledgedBytes: 0)
+    #expect(failures == FailureStreak())
+  }
+
+  /// What is refused at its end is sent up to there each time: without an end, had that counted as progress.
+  @Test func aRefusal_isRememberedUntilMoreThanThenHasArrived() {
+    var failures = FailureStreak()
+    failures.refused(acknowledgedBytes: 4000)
+    failures.roundFailed(at: start)
+    failures.progressed(acknowledgedBytes: 4000)
+    #expect(failures.isRefused && failures.rounds == 0)
+    failures.progressed(acknowledgedBytes: 4001)
     #expect(failures == FailureStreak())
   }
 }
