@@ -39,11 +39,12 @@ static size_t read_pieces(char *buffer, size_t wanted, struct uploadfs_curl_body
   return taken;
 }
 
+// What is left of a body, up to the bound.
 static size_t left_of(const struct uploadfs_curl_body *body, size_t bound) {
   size_t left = 0;
-  for (size_t piece = body->piece; piece < body->piece_count && left < bound; piece++) left += body->pieces[piece].count;
-  left -= body->offset;
-  return left < bound ? left : bound;
+  size_t end = bound + body->offset;
+  for (size_t piece = body->piece; piece < body->piece_count && left < end; piece++) left += body->pieces[piece].count;
+  return left < end ? left - body->offset : bound;
 }
 
 static size_t read_body(char *buffer, size_t size, size_t count, void *context) {

@@ -18,7 +18,8 @@ public final class CurlTransport: HTTPTransport {
   /// Nil where the version of HTTP is settled.
   private let protocolReport: ProtocolReport?
 
-  /// Checks the configuration and starts the thread. `rate` bounds what this transport and others send. What is found out of the version of HTTP that a server is to be sent is said to
+  /// Checks the configuration and starts the thread. `rate` bounds what this transport and others that are given it send together. What
+  /// is found out of the version of HTTP that a server is to be sent is said to
   /// `whenDecided`, on the transport's thread.
   public init(
     configuration: CurlTransportConfiguration = CurlTransportConfiguration(), within rate: SendRate? = nil,

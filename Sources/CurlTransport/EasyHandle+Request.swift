@@ -31,7 +31,7 @@ extension EasyHandle {
     try set(CURLOPT_UPLOAD_BUFFERSIZE, TransferSettings.uploadBufferBytes)
 
     try set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds: connectLimit)
-    try set(CURLOPT_TIMEOUT_MS, milliseconds: request.limits.total)
+    try set(CURLOPT_TIMEOUT_MS, milliseconds: settings.totalLimit(of: request))
   }
 
   private func setVerification(_ configuration: CurlTransportConfiguration) throws(TransportError) {

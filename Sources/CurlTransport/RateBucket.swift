@@ -1,6 +1,6 @@
 /// What may be sent by now under a bound. Pure: the time comes in.
 ///
-/// Bytes of bodies are counted with what goes around them, since a bound is one of the line. What fills up while nobody sends is little:
+/// Bytes of bodies are counted with what goes around them, since a bound is one of the line. What fills up while no transfer sends is little:
 /// a burst is as bad for the others on a line as a rate above the bound.
 struct RateBucket {
   /// Of the wire for each byte of a body: records of TLS (22 bytes each) and headers of IP and TCP (52 bytes for each 1,448).
@@ -39,7 +39,7 @@ struct RateBucket {
     return taken
   }
 
-  /// Bytes went out that nobody has asked for, or fewer than were taken, where it is negative.
+  /// So many bytes went out beside those that transfers have taken, or fewer than were taken, where it is negative.
   mutating func spend(_ bytes: Int) {
     if bytesPerSecond != nil { available -= Double(bytes) * Self.wireShare }
   }

@@ -22,6 +22,13 @@ public final class SendRate: Sendable {
     state = Mutex(State(bucket: RateBucket(at: now), nextLook: now))
   }
 
+  /// How long a body of so many bytes may take at the lowest bound of the day, beside as many others as there are connections.
+  func longestTime(ofBody bytes: Int, among connections: Int) -> Duration {
+    let bounds = ([timetable.bytesPerSecond] + timetable.windows.map(\.bytesPerSecond)).compactMap { $0 }
+    guard let bytesPerSecond = bounds.min() else { return .zero }
+    return .seconds(Double(bytes) * RateBucket.wireShare * Double(connections) / Double(max(1, bytesPerSecond)))
+  }
+
   /// How many of so many bytes of a body may be sent now; 0 where the transfer has to wait.
   func take(upTo wanted: Int) -> Int {
     withBucket { bucket, now in bucket.take(upTo: wanted, at: now) }

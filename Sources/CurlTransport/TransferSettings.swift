@@ -13,6 +13,14 @@ struct TransferSettings {
   /// 64 and 128 KiB cost the least processor time (7.88, twelve connections), 2 MiB a third to a half more.
   static let uploadBufferBytes = 128 << 10
 
+  /// How long a request may take in all; zero for no limit. Under a bound its body has the time that this gives it: the limit was set for
+  /// what the line carries.
+  func totalLimit(of request: HTTPRequest) -> Duration {
+    guard request.limits.total > .zero, let rate else { return request.limits.total }
+    return request.limits.total
+      + rate.longestTime(ofBody: request.body.byteCount, among: configuration.maxConnections)
+  }
+
   func allows(_ scheme: String) -> Bool {
     scheme == "https" || (scheme == "http" && configuration.allowPlainHTTP)
   }

@@ -3,7 +3,7 @@ import Quantities
 import TransferModel
 
 extension SettingReader {
-  /// Below this nothing gets through: requests end before their chunks have arrived.
+  /// The shortest chunk (256 KiB) takes a minute then.
   static let bytesPerSecondMin: UInt64 = 4_000
 
   /// What all uploads together may send, by the time of day: a rate, and windows with one each.

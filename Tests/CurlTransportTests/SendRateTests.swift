@@ -89,4 +89,13 @@ import TransferModel
     #expect(RateTimetable(bytesPerSecond: 5).bytesPerSecond(atMinute: 3) == 5)
     #expect(!RateTimetable(windows: [.init(startMinute: 1, endMinute: 2, bytesPerSecond: nil)]).isBound)
   }
+
+  /// Regression: a request ended by its time limit, which was set for what the line carries, while it waited for its turns.
+  @Test func aBodyHasTheTimeThatTheLowestBoundGivesIt() {
+    let rate = SendRate(
+      RateTimetable(
+        bytesPerSecond: 1_000_000, windows: [.init(startMinute: 0, endMinute: 1, bytesPerSecond: 4_000)]))
+    #expect(rate.longestTime(ofBody: 256 << 10, among: 12) > .seconds(786))
+    #expect(SendRate(RateTimetable()).longestTime(ofBody: 256 << 10, among: 12) == .zero)
+  }
 }
